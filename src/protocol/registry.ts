@@ -1,0 +1,41 @@
+import { audits } from "./audits.ts";
+import { branches } from "./branches.ts";
+import type { CommandDefinition } from "./command.ts";
+import { events } from "./events.ts";
+import { frames } from "./frames.ts";
+import { projects } from "./projects.ts";
+import { recovery } from "./recovery.ts";
+import { reviews } from "./reviews.ts";
+import { runs } from "./runs.ts";
+import { settings } from "./settings.ts";
+import { verification } from "./verification.ts";
+
+/** Every command there is, by family. The typed client and the worker's dispatcher both follow from it. */
+export const registry = {
+  projects,
+  frames,
+  branches,
+  settings,
+  runs,
+  reviews,
+  events,
+  audits,
+  recovery,
+  verification,
+} satisfies Record<string, Record<string, CommandDefinition>>;
+
+export type Registry = typeof registry;
+export type FamilyName = keyof Registry;
+
+/** The names on the wire: `runs.start`, `reviews.complete`, … */
+export const commandNames: readonly string[] = Object.entries(registry).flatMap(([family, commands]) =>
+  Object.keys(commands).map((name) => `${family}.${name}`),
+);
+
+/** The definition of a command by its name on the wire, or undefined. */
+export function findCommand(name: string): CommandDefinition | undefined {
+  const [family = "", command = ""] = name.split(".");
+  if (!Object.hasOwn(registry, family)) return undefined;
+  const commands: Record<string, CommandDefinition> = registry[family as FamilyName];
+  return Object.hasOwn(commands, command) ? commands[command] : undefined;
+}

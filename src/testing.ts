@@ -1,0 +1,43 @@
+import type { Remote } from "comlink";
+import { connect, type Ledger, type OpenOptions } from "./ledger.ts";
+import type { FaultPoint, SqlRow, SqlValue, TestingHostApi } from "./protocol/testing-wire.ts";
+
+export type { FaultPoint, SqlRow, SqlValue };
+
+/** What a test may do that a page may not. */
+export interface TestingTools {
+  /** Runs one statement of raw SQL on the host's own connection, between commands: a read, or an act of tampering. */
+  sql(text: string, parameters?: readonly SqlValue[]): Promise<SqlRow[]>;
+  /** The next time the point is reached (for this subject, if one is given) the database fails there. */
+  failNext(point: FaultPoint, subject?: string): Promise<void>;
+  /** Fixes the ledger's clock at some milliseconds; null lets it run again. */
+  setClock(now: number | null): Promise<void>;
+}
+
+export interface TestLedger extends Ledger {
+  readonly testing: TestingTools;
+}
+
+/**
+ * Opens a ledger in the testing worker: the production code, with raw SQL, fault points and a clock to hold. Meant
+ * for tests and demonstrations; nothing of it is in the production worker.
+ *
+ * @throws what `openLedger` throws
+ */
+export async function openTestLedger(options: OpenOptions): Promise<TestLedger> {
+  const { ledger, link, deadlineMs } = await connect(
+    options,
+    () => new Worker(new URL("../worker/testing.ts", import.meta.url), { type: "module" }),
+  );
+  const remote = link.remote as unknown as Remote<TestingHostApi>;
+  const testing: TestingTools = {
+    sql: (text, parameters = []) => link.call(() => remote.sql(text, parameters), "testing.sql", deadlineMs),
+    async failNext(point, subject) {
+      await link.call(() => remote.failNext(point, subject ?? null), "testing.failNext", deadlineMs);
+    },
+    async setClock(now) {
+      await link.call(() => remote.setClock(now), "testing.setClock", deadlineMs);
+    },
+  };
+  return { ...ledger, testing };
+}

@@ -1,0 +1,25 @@
+import type { CommandDefinition, ParsedOf, ResultOf } from "../../src/protocol/command.ts";
+import type { Caller, Ledger } from "../ledger/ledger.ts";
+
+/** Named places where tests make a command fail. In production nothing ever does. */
+export interface FaultPoints {
+  /** Throws if a test asked for it at this point and for this subject. */
+  reach(point: string, subject: string): void;
+}
+
+/** What a command works with. Time, ids and faults come from outside, so that it replays. */
+export interface Context {
+  readonly ledger: Ledger;
+  readonly caller: Caller;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  /** A new id: the prefix and random hex digits. */
+  readonly newId: (prefix: string) => string;
+  readonly faults: FaultPoints;
+}
+
+/** What carries a command out, inside its transaction: it reads, decides and writes, and never awaits. */
+export type Handler<Command extends CommandDefinition> = (
+  input: ParsedOf<Command>,
+  context: Context,
+) => ResultOf<Command>;

@@ -1,0 +1,30 @@
+import type { ReconcileOutcome, recovery } from "../../../src/protocol/recovery.ts";
+import { reconcileRun, shortText } from "../../recovery/reconcile-run.ts";
+import type { Context, Handler } from "../command.ts";
+
+const selectUnfinished = `SELECT run_id, owner_instance_id FROM auto_mode_runs
+  WHERE trust_state = 'local' AND finished_at IS NULL AND abandoned_at IS NULL ORDER BY created_at, run_id`;
+
+export const reconcileRuns: Handler<typeof recovery.reconcileRuns> = (input, context) => {
+  const { ledger, caller } = context;
+  const alive = new Set([input.ownerInstanceId ?? caller.ownerInstanceId, ...input.liveInstanceIds]);
+  const now = input.now ?? context.now();
+  return ledger.database
+    .all(selectUnfinished)
+    .filter((row) => !alive.has(String(row["owner_instance_id"])))
+    .map((row) => isolated(String(row["run_id"]), now, context));
+};
+
+/** One run that can't be closed denies no other its recovery: what was done to it is undone, and it is reported. */
+function isolated(runId: string, now: number, context: Context): ReconcileOutcome {
+  const { ledger, faults } = context;
+  try {
+    return ledger.atomically(() => {
+      faults.reach("recovery.reconcileRun", runId);
+      return reconcileRun(runId, now, context);
+    });
+  } catch (error) {
+    if (!ledger.database.inTransaction()) throw error;
+    return { runId, unreconciled: shortText(error) || "failed without a reason" };
+  }
+}

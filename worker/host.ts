@@ -1,0 +1,172 @@
+import * as z from "zod";
+import {
+  HostUnavailableError,
+  LedgerClosedError,
+  StorageUnavailableError,
+  ValidationError,
+} from "../src/protocol/errors.ts";
+import { commandNames, findCommand } from "../src/protocol/registry.ts";
+import {
+  type Envelope,
+  type Greeting,
+  type HostApi,
+  type OpenRequest,
+  type Reply,
+  type StorageReport,
+  WIRE_VERSION,
+} from "../src/protocol/wire.ts";
+import type { Context, FaultPoints } from "./commands/command.ts";
+import { findHandler, type ParsedHandler } from "./commands/index.ts";
+import { CommandQueue } from "./queue.ts";
+import { Ledger } from "./ledger/ledger.ts";
+import { reply } from "./reply.ts";
+import type { Database } from "./storage/database.ts";
+import { type OpenedStorage, openStorage } from "./storage/open.ts";
+
+/** What a host takes from outside, so that tests can replay time and break things on purpose. */
+export interface HostSurroundings {
+  readonly now: () => number;
+  readonly faults: FaultPoints;
+}
+
+/** The host's side of one ledger: boot, the way of a command, shutdown. */
+export class Host implements HostApi {
+  readonly #surroundings: HostSurroundings;
+  #open: OpenHost | undefined;
+  #closed = false;
+
+  constructor(surroundings: HostSurroundings) {
+    this.#surroundings = surroundings;
+  }
+
+  greet(): Greeting {
+    return { wireVersion: WIRE_VERSION, commands: commandNames };
+  }
+
+  open(request: OpenRequest): Promise<Reply<StorageReport>> {
+    return reply(async () => {
+      if (this.#open !== undefined || this.#closed) throw new LedgerClosedError("worker_used", "this worker was opened before");
+      const releaseLock = request.storage === "memory" ? () => {} : await takeHostLock(request);
+      try {
+        const storage = await openStorage(request);
+        const ledger = new Ledger(storage.database, randomHex);
+        this.#open = { storage, ledger, queue: new CommandQueue(storage.database, ledger), releaseLock };
+        return storage.report;
+      } catch (error) {
+        releaseLock();
+        throw error;
+      }
+    });
+  }
+
+  execute(envelope: Envelope): Promise<Reply<unknown>> {
+    return reply(async () => {
+      const { ledger, queue } = this.#requireOpen();
+      const { handler, input } = parse(envelope);
+      const { operationId, ownerInstanceId } = envelope;
+      const context: Context = {
+        ledger,
+        caller: { operationId, ownerInstanceId },
+        now: this.#surroundings.now,
+        newId: (prefix) => prefix + randomHex(),
+        faults: this.#surroundings.faults,
+      };
+      return queue.run(() => handler(input, context));
+    });
+  }
+
+  close(): Promise<Reply<null>> {
+    return reply(async () => {
+      this.#closed = true;
+      const open = this.#open;
+      if (open === undefined) return null;
+      await open.queue.drained();
+      this.#open = undefined;
+      open.storage.close();
+      open.releaseLock();
+      return null;
+    });
+  }
+
+  /** Runs work on the connection between commands, as a stranger to the ledger would. For tests. */
+  onConnection<Result>(work: (database: Database) => Result): Promise<Result> {
+    const { queue, storage } = this.#requireOpen();
+    return queue.runOutside(() => work(storage.database));
+  }
+
+  #requireOpen(): OpenHost {
+    if (this.#open !== undefined && !this.#closed) return this.#open;
+    throw new LedgerClosedError("ledger_closed", "the ledger is closed");
+  }
+}
+
+interface OpenHost {
+  readonly storage: OpenedStorage;
+  readonly ledger: Ledger;
+  readonly queue: CommandQueue;
+  readonly releaseLock: () => void;
+}
+
+/**
+ * The exclusive right to the ledger's files, held until released. It must be held before the files are touched:
+ * a second installation of the pool can destroy the first one's database.
+ */
+async function takeHostLock({ name, hostWaitMs }: OpenRequest): Promise<() => void> {
+  const lock = `countersign:${name}:host`;
+  const waiting = new AbortController();
+  const timer = setTimeout(() => waiting.abort(), hostWaitMs);
+  try {
+    return await new Promise<() => void>((granted, refused) => {
+      navigator.locks
+        .request(lock, { signal: waiting.signal }, () => new Promise<void>((release) => granted(release)))
+        .catch(refused);
+    });
+  } catch (error) {
+    if (!waiting.signal.aborted) {
+      throw new StorageUnavailableError("locks_unavailable", `the browser refuses Web Locks: ${String(error)}`);
+    }
+    throw new HostUnavailableError(
+      "ledger_open_elsewhere",
+      `ledger "${name}" is open in another tab or worker; close it there and try again`,
+      { name, lock, waitedMs: hostWaitMs },
+    );
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function parse({ command, input }: Envelope): { handler: ParsedHandler; input: unknown } {
+  const definition = findCommand(command);
+  const handler = findHandler(command);
+  if (definition === undefined || handler === undefined) {
+    throw new ValidationError("unknown_command", `there is no command ${command}`, { field: "command", command });
+  }
+  const parsed = definition.input.safeParse(input ?? {});
+  if (parsed.success) return { handler, input: parsed.data };
+  const issues = parsed.error.issues.map(toFieldIssue);
+  const [first] = issues;
+  throw new ValidationError("invalid_input", `${command}: ${first?.field || "input"}: expected ${first?.expected}`, {
+    field: first?.field ?? "",
+    issues,
+    command,
+  });
+}
+
+function toFieldIssue(issue: z.core.$ZodIssue): { field: string; expected: string } {
+  if (issue.code === "unrecognized_keys") {
+    return { field: fieldName([...issue.path, issue.keys[0] ?? ""]), expected: "no such field" };
+  }
+  return { field: fieldName(issue.path), expected: issue.message };
+}
+
+function fieldName(path: readonly PropertyKey[]): string {
+  return path.reduce<string>(
+    (name, step) => (typeof step === "number" ? `${name}[${step}]` : name === "" ? String(step) : `${name}.${String(step)}`),
+    "",
+  );
+}
+
+function randomHex(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(10));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

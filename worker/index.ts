@@ -1,0 +1,5 @@
+import { expose } from "comlink";
+import { Host } from "./host.ts";
+
+/** The worker that owns the database. */
+expose(new Host({ now: Date.now, faults: { reach() {} } }));

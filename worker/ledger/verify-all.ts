@@ -1,0 +1,105 @@
+import type { Damage } from "../../src/protocol/runs.ts";
+import type { RunReport, SessionReport } from "../../src/protocol/verification.ts";
+import { type ProofTable, proofTables } from "../schema/tables.ts";
+import type { Database } from "../storage/database.ts";
+import { DamageFound, findDamage } from "./damage.ts";
+import { Journal, LEDGER_ROOT } from "./journal.ts";
+import { rowKey } from "./rows.ts";
+import { proveRun, storedDigest } from "./run-proof.ts";
+
+const indexedTables: readonly ProofTable[] = Object.values(proofTables).filter((table) => table.scope === "index");
+
+const selectRoots = `SELECT root_frame_id FROM journal UNION SELECT root_frame_id FROM auto_mode_runs
+  UNION SELECT root_frame_id FROM frames ORDER BY 1`;
+const selectRunsOfRoot = `SELECT run_id FROM auto_mode_runs WHERE root_frame_id = ?
+  UNION SELECT run_id FROM journal WHERE root_frame_id = ? AND run_id IS NOT NULL
+  UNION SELECT run_id FROM auto_mode_events WHERE root_frame_id = ?`;
+
+/** The newest commitment to each row of a table: its digest (null: removed) and the session whose journal says so. */
+type Committed = Map<string, { readonly sha256: string | null; readonly rootFrameId: string }>;
+
+/** Checks every session from the database alone, remembering nothing from before (see `verification.verify`). */
+export function verifyAll(database: Database): SessionReport[] {
+  const journal = new Journal(database);
+  const committed = new Map<string, Committed>(indexedTables.map((table) => [table.name, new Map()]));
+  const known = database.all(selectRoots).map((row) => String(row["root_frame_id"]));
+  const roots = [...new Set([LEDGER_ROOT, ...known])];
+  const sessions = roots.map((root) => verifySession(database, journal, root, committed));
+  const misplaced = indexedTables.flatMap((table) => findMisplacedRows(database, table, committed.get(table.name)));
+  return attribute(sessions, misplaced);
+}
+
+function verifySession(
+  database: Database,
+  journal: Journal,
+  rootFrameId: string,
+  committed: ReadonlyMap<string, Committed>,
+): SessionReport {
+  let entries = 0;
+  const broken = findDamage(() => {
+    for (const entry of journal.chain(rootFrameId)) {
+      entries += 1;
+      for (const { table, key, sha256 } of entry.commitments) committed.get(table)?.set(key, { sha256, rootFrameId });
+    }
+  });
+  const runIds = database.all(selectRunsOfRoot, [rootFrameId, rootFrameId, rootFrameId]);
+  return {
+    rootFrameId,
+    entries,
+    headSha256: journal.head(rootFrameId)?.entrySha256 ?? null,
+    damage: broken instanceof DamageFound ? [broken.damage] : [],
+    runs: runIds.map((row) => verifyRun(database, journal, rootFrameId, String(row["run_id"]))),
+  };
+}
+
+function verifyRun(database: Database, journal: Journal, rootFrameId: string, runId: string): RunReport {
+  const proof = proveRun(database, journal, runId);
+  const row = proof?.row;
+  return {
+    runId,
+    rootFrameId,
+    branchId: String(row?.["branch_id"] ?? ""),
+    claimedStatus: String(row?.["status"] ?? "failed"),
+    damage: proof === undefined || proof.sound ? null : proof.damage,
+  };
+}
+
+interface MisplacedRow {
+  readonly rootFrameId: string;
+  readonly damage: Damage;
+}
+
+/** Rows outside of runs that do not stand as the journals left them. */
+function findMisplacedRows(database: Database, table: ProofTable, committed: Committed = new Map()): MisplacedRow[] {
+  const misplaced: MisplacedRow[] = [];
+  const missing = new Map(committed);
+  for (const row of database.all(`SELECT * FROM ${table.name}`)) {
+    const key = rowKey(row[table.key] ?? null);
+    const commitment = missing.get(key);
+    missing.delete(key);
+    const stored = findDamage(() => storedDigest(row, table, key));
+    const reason = stored instanceof DamageFound ? stored.damage.reason : judgeRow(stored, commitment?.sha256 ?? null);
+    if (reason === undefined) continue;
+    const rootFrameId = commitment?.rootFrameId ?? String(row["root_frame_id"] ?? LEDGER_ROOT);
+    misplaced.push({ rootFrameId, damage: { table: table.name, key, reason } });
+  }
+  for (const [key, { sha256, rootFrameId }] of missing) {
+    if (sha256 !== null) misplaced.push({ rootFrameId, damage: { table: table.name, key, reason: "is missing" } });
+  }
+  return misplaced;
+}
+
+function judgeRow(stored: string, committed: string | null): string | undefined {
+  if (committed === null) return "is a row that no command wrote";
+  return stored === committed ? undefined : "was changed after it was written";
+}
+
+/** Gives each misplaced row to its session; rows of an unknown one go to the journal of what belongs to no session. */
+function attribute(sessions: readonly SessionReport[], misplaced: readonly MisplacedRow[]): SessionReport[] {
+  const known = new Set(sessions.map((session) => session.rootFrameId));
+  const ownerOf = ({ rootFrameId }: MisplacedRow) => (known.has(rootFrameId) ? rootFrameId : LEDGER_ROOT);
+  return sessions.map((session) => {
+    const own = misplaced.filter((each) => ownerOf(each) === session.rootFrameId).map(({ damage }) => damage);
+    return { ...session, damage: [...session.damage, ...own] };
+  });
+}

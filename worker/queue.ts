@@ -1,0 +1,119 @@
+import type { Ledger } from "./ledger/ledger.ts";
+import type { Database } from "./storage/database.ts";
+
+/** More commands than this wait for the next commit, so that the first of a flood is not answered last. */
+const MAX_BATCH = 256;
+
+interface Job {
+  readonly work: () => unknown;
+  /** Whether the work is a command of the ledger; other work goes round it, as a stranger's would. */
+  readonly isCommand: boolean;
+  readonly resolve: (value: never) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Group commit: all commands that wait run in one transaction, each in a savepoint of its own, and are answered
+ * only after that transaction was flushed. Nothing awaits between BEGIN and COMMIT.
+ */
+export class CommandQueue {
+  readonly #database: Database;
+  readonly #ledger: Ledger;
+  readonly #wakeUp = new MessageChannel();
+  #waiting: Job[] = [];
+  #scheduled = false;
+  #onDrained: (() => void)[] = [];
+
+  constructor(database: Database, ledger: Ledger) {
+    this.#database = database;
+    this.#ledger = ledger;
+    this.#wakeUp.port1.onmessage = () => this.#drain();
+  }
+
+  /** Runs a command in the next batch; settles after its commit. */
+  run<Result>(work: () => Result): Promise<Result> {
+    return this.#enqueue(work, true);
+  }
+
+  /** Runs work between batches, in no transaction. */
+  runOutside<Result>(work: () => Result): Promise<Result> {
+    return this.#enqueue(work, false);
+  }
+
+  /** Resolves when nothing waits any more. */
+  drained(): Promise<void> {
+    if (this.#waiting.length === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#onDrained.push(resolve));
+  }
+
+  #enqueue<Result>(work: () => Result, isCommand: boolean): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ work, isCommand, resolve, reject });
+      this.#schedule();
+    });
+  }
+
+  /** In a task of its own, so that all messages that have arrived join the batch first. */
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    this.#wakeUp.port2.postMessage(null);
+  }
+
+  #drain(): void {
+    this.#scheduled = false;
+    const [first] = this.#waiting;
+    if (first?.isCommand === false) {
+      this.#waiting.shift();
+      settle(first, first.work);
+    } else {
+      const stranger = this.#waiting.findIndex((job) => !job.isCommand);
+      this.#runBatch(this.#waiting.splice(0, Math.min(MAX_BATCH, stranger === -1 ? MAX_BATCH : stranger)));
+    }
+    if (this.#waiting.length > 0) this.#schedule();
+    else for (const resolve of this.#onDrained.splice(0)) resolve();
+  }
+
+  #runBatch(jobs: readonly Job[]): void {
+    const settlements: (() => void)[] = [];
+    try {
+      this.#database.run("BEGIN IMMEDIATE");
+      for (const job of jobs) settlements.push(this.#runInSavepoint(job));
+      this.#database.run("COMMIT");
+    } catch (error) {
+      this.#undo();
+      for (const job of jobs) job.reject(error);
+      return;
+    }
+    for (const settlement of settlements) settlement();
+  }
+
+  /** Runs one command. Its refusal undoes only itself; if SQLite undid the whole transaction, that is thrown. */
+  #runInSavepoint(job: Job): () => void {
+    this.#ledger.enter();
+    try {
+      const value = this.#ledger.atomically(job.work);
+      this.#ledger.leave();
+      return () => job.resolve(value as never);
+    } catch (error) {
+      if (!this.#database.inTransaction()) throw error;
+      return () => job.reject(error);
+    }
+  }
+
+  #undo(): void {
+    try {
+      if (this.#database.inTransaction()) this.#database.run("ROLLBACK");
+    } finally {
+      this.#ledger.forget();
+    }
+  }
+}
+
+function settle(job: Job, work: () => unknown): void {
+  try {
+    job.resolve(work() as never);
+  } catch (error) {
+    job.reject(error);
+  }
+}

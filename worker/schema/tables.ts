@@ -1,0 +1,75 @@
+/** A table whose rows the journal commits to. `scope` says how its commitments are found again. */
+export interface ProofTable {
+  readonly name: string;
+  readonly key: string;
+  readonly columns: readonly string[];
+  /** `run`: through the journal entries of the row's run; `index`: through the commitment index. */
+  readonly scope: "run" | "index";
+}
+
+function table(name: string, scope: "run" | "index", key: string, others: string): ProofTable {
+  return { name, scope, key, columns: [key, ...others.trim().split(/\s+/)] };
+}
+
+const IDENTITY = "run_id root_frame_id branch_id turn_id execution_id";
+
+export const proofTables = {
+  projects: table("projects", "index", "project_id", "name description created_at updated_at"),
+  frames: table(
+    "frames",
+    "index",
+    "frame_id",
+    "parent_id project_id root_frame_id kind name status depth created_at updated_at",
+  ),
+  settings: table("settings", "index", "key", "value updated_at"),
+  session_branches: table(
+    "session_branches",
+    "index",
+    "branch_id",
+    "root_frame_id parent_branch_id base_checkpoint_id head_checkpoint_id name created_at updated_at",
+  ),
+  session_checkpoints: table(
+    "session_checkpoints",
+    "index",
+    "checkpoint_id",
+    "root_frame_id branch_id parent_checkpoint_id reason auto_event_cursor workspace_tree_id metadata created_at",
+  ),
+  auto_mode_runs: table(
+    "auto_mode_runs",
+    "run",
+    "run_id",
+    `idempotency_key root_frame_id branch_id turn_id execution_id mode selection_json budgets_json request_sha256
+     owner_instance_id trust_state status state_revision candidate_id candidate_snapshot_sha256
+     evidence_snapshot_sha256 artifact_set_sha256 candidate_artifact_ids_json candidate_version_ids_json
+     terminal_reason stop_reason terminal_idempotency_key terminal_request_sha256 source_claimed_status
+     source_terminal_reason abandoned_at abandoned_by_checkpoint_id created_at updated_at finished_at`,
+  ),
+  auto_mode_events: table(
+    "auto_mode_events",
+    "run",
+    "event_id",
+    `root_frame_id event_cursor run_id branch_id turn_id execution_id sequence idempotency_key type request_sha256
+     payload_json payload_sha256 created_at`,
+  ),
+  review_runs: table(
+    "review_runs",
+    "run",
+    "review_run_id",
+    `audit_id ${IDENTITY} start_idempotency_key start_request_sha256 completion_idempotency_key
+     completion_request_sha256 candidate_id candidate_snapshot_sha256 evidence_snapshot_json
+     evidence_snapshot_sha256 round_index attempt reviewer_json audit_request_digest status verdict assessment_json
+     assessment_envelope_json assessment_digest usage_json public_summary started_at completed_at`,
+  ),
+  review_findings: table(
+    "review_findings",
+    "run",
+    "finding_id",
+    `review_run_id ${IDENTITY} candidate_id finding_ordinal fingerprint severity category claim evidence_refs_json
+     artifact_ids_json version_ids_json cell_ids_json status created_at updated_at`,
+  ),
+} as const satisfies Record<string, ProofTable>;
+
+export type ProofTableName = keyof typeof proofTables;
+
+/** The tables whose rows make up a run's proof, besides its journal entries. */
+export const runTables: readonly ProofTable[] = Object.values(proofTables).filter((each) => each.scope === "run");

@@ -1,0 +1,53 @@
+import { expose } from "comlink";
+import { StorageUnavailableError } from "../src/protocol/errors.ts";
+import type { FaultPoint, SqlRow, SqlValue, TestingHostApi } from "../src/protocol/testing-wire.ts";
+import type { Reply } from "../src/protocol/wire.ts";
+import type { FaultPoints } from "./commands/command.ts";
+import { Host } from "./host.ts";
+import { reply } from "./reply.ts";
+
+/** Fails as a locked database would, once, where a test asked for it. */
+class TestFaults implements FaultPoints {
+  readonly #armed: { point: FaultPoint; subject: string | null }[] = [];
+
+  arm(point: FaultPoint, subject: string | null): void {
+    this.#armed.push({ point, subject });
+  }
+
+  reach(point: string, subject: string): void {
+    const index = this.#armed.findIndex((each) => each.point === point && (each.subject ?? subject) === subject);
+    if (index === -1) return;
+    this.#armed.splice(index, 1);
+    throw new StorageUnavailableError("storage_failed", "the database failed: database is locked", { point, subject });
+  }
+}
+
+let fixedNow: number | null = null;
+const faults = new TestFaults();
+
+/** The production host, with raw SQL on its connection, fault points and a fixed clock. */
+class TestingHost extends Host implements TestingHostApi {
+  constructor() {
+    super({ now: () => fixedNow ?? Date.now(), faults });
+  }
+
+  sql(text: string, parameters: readonly SqlValue[]): Promise<Reply<SqlRow[]>> {
+    return reply(() => this.onConnection((database) => database.all(text, parameters)));
+  }
+
+  failNext(point: FaultPoint, subject: string | null): Promise<Reply<null>> {
+    return reply(async () => {
+      faults.arm(point, subject);
+      return null;
+    });
+  }
+
+  setClock(now: number | null): Promise<Reply<null>> {
+    return reply(async () => {
+      fixedNow = now;
+      return null;
+    });
+  }
+}
+
+expose(new TestingHost());
