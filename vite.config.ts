@@ -1,24 +1,9 @@
 import { playwright } from "@vitest/browser-playwright";
 import { defineConfig } from "vitest/config";
+import { chromiumOptions, firefoxOptions } from "./scripts/browsers.mjs";
 
-const chromium = playwright({
-  launchOptions: {
-    executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium",
-    chromiumSandbox: false,
-    args: [
-      "--disable-gpu",
-      "--disable-quic",
-      "--no-first-run",
-      "--disable-background-networking",
-      "--disable-component-update",
-      "--disable-sync",
-    ],
-  },
-});
-const firefox = playwright({
-  // Playwright drives a stock Firefox over WebDriver BiDi under this channel.
-  launchOptions: { channel: "moz-firefox", executablePath: process.env["FIREFOX"] ?? "/usr/bin/firefox-esr" },
-});
+const chromium = playwright({ launchOptions: chromiumOptions });
+const firefox = playwright({ launchOptions: firefoxOptions });
 
 export default defineConfig({
   // No COOP/COEP headers: the ledger must do without them.

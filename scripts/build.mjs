@@ -15,7 +15,8 @@ const pointToBuiltWorkers = {
   transform(code, id) {
     if (!id.startsWith(`${root}src/`)) return null;
     let result = code;
-    for (const [source, built] of Object.entries(WORKER_FILES)) result = result.replaceAll(`"${source}"`, `"${built}"`);
+    for (const [source, built] of Object.entries(WORKER_FILES))
+      result = result.replaceAll(`"${source}"`, `"${built}"`);
     return { code: result, map: null };
   },
 };
@@ -38,15 +39,30 @@ const dropSqliteSidecars = {
 async function bundle(entries, plugins, minify) {
   for (const [name, input] of Object.entries(entries)) {
     const build = await rolldown({ input: { [name]: `${root}${input}` }, platform: "browser", plugins });
-    await build.write({ dir: dist, entryFileNames: "[name].js", format: "esm", minify, codeSplitting: false });
+    await build.write({
+      dir: dist,
+      entryFileNames: "[name].js",
+      format: "esm",
+      minify,
+      codeSplitting: false,
+    });
     await build.close();
   }
 }
 
 rmSync(dist, { recursive: true, force: true });
-await bundle({ index: "src/index.ts", testing: "src/testing.ts", proof: "src/proof/index.ts" }, [pointToBuiltWorkers], false);
-await bundle({ worker: "worker/index.ts", "testing-worker": "worker/testing.ts" }, [dropSqliteSidecars], true);
-if (sidecars !== 4) throw new Error(`expected to drop 2 sidecars from each of 2 workers, dropped ${sidecars}`);
+await bundle(
+  { index: "src/index.ts", testing: "src/testing.ts", proof: "src/proof/index.ts" },
+  [pointToBuiltWorkers],
+  false,
+);
+await bundle(
+  { worker: "worker/index.ts", "testing-worker": "worker/testing.ts" },
+  [dropSqliteSidecars],
+  true,
+);
+if (sidecars !== 4)
+  throw new Error(`expected to drop 2 sidecars from each of 2 workers, dropped ${sidecars}`);
 copyFileSync(`${root}node_modules/@sqlite.org/sqlite-wasm/dist/sqlite3.wasm`, `${dist}/sqlite3.wasm`);
 if (!process.argv.includes("--no-types")) {
   execFileSync(`${root}node_modules/.bin/tsc`, ["-p", `${root}tsconfig.build.json`], { stdio: "inherit" });

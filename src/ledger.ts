@@ -1,5 +1,6 @@
+import { isCloneFailure, Outbox } from "./connection/outbox.ts";
 import { type Tab, takeTabLock } from "./connection/tab.ts";
-import { refuseUncloneable, WorkerLink } from "./connection/worker-link.ts";
+import { uncloneableInput, WorkerLink } from "./connection/worker-link.ts";
 import type { CommandDefinition, InputOf, ResultOf } from "./protocol/command.ts";
 import { ValidationError } from "./protocol/errors.ts";
 import type { Registry } from "./protocol/registry.ts";
@@ -89,8 +90,16 @@ export async function connect(
     link = started;
     const { commands } = await started.greet();
     const opening = `opening ledger "${request.name}"`;
-    const storage = await started.call(() => started.remote.open(request), opening, request.hostWaitMs + OPENING_LIMIT_MS);
-    return { ledger: makeLedger({ name: request.name, tab, link: started, storage, commands, deadlineMs }), link, deadlineMs };
+    const storage = await started.call(
+      () => started.remote.open(request),
+      opening,
+      request.hostWaitMs + OPENING_LIMIT_MS,
+    );
+    return {
+      ledger: makeLedger({ name: request.name, tab, link: started, storage, commands, deadlineMs }),
+      link,
+      deadlineMs,
+    };
   } catch (error) {
     link?.terminate();
     tab.release();
@@ -110,11 +119,19 @@ const STORAGE_CHOICES: readonly StorageChoice[] = ["auto", "opfs", "memory"];
 function openRequest(options: OpenOptions): OpenRequest {
   const { name, storage = "auto", allowMemory = false, hostWaitMs = DEFAULT_HOST_WAIT_MS, wasmUrl } = options;
   if (typeof name !== "string" || !LEDGER_NAME.test(name)) {
-    throw invalidOption("name", "1 to 64 letters, digits, dots, underscores or hyphens, starting with a letter or digit");
+    throw invalidOption(
+      "name",
+      "1 to 64 letters, digits, dots, underscores or hyphens, starting with a letter or digit",
+    );
   }
-  if (!STORAGE_CHOICES.includes(storage)) throw invalidOption("storage", `one of ${STORAGE_CHOICES.join(", ")}`);
-  for (const [field, limit] of [["hostWaitMs", hostWaitMs], ["deadlineMs", options.deadlineMs ?? 1]] as const) {
-    if (!Number.isSafeInteger(limit) || limit < 0) throw invalidOption(field, "milliseconds as an integer from 0");
+  if (!STORAGE_CHOICES.includes(storage))
+    throw invalidOption("storage", `one of ${STORAGE_CHOICES.join(", ")}`);
+  for (const [field, limit] of [
+    ["hostWaitMs", hostWaitMs],
+    ["deadlineMs", options.deadlineMs ?? 1],
+  ] as const) {
+    if (!Number.isSafeInteger(limit) || limit < 0)
+      throw invalidOption(field, "milliseconds as an integer from 0");
   }
   return {
     name,
@@ -145,10 +162,17 @@ type AnyMethod = (input?: unknown) => Promise<unknown>;
 
 /** The methods follow from the commands that the worker says it has: the page carries no list of its own. */
 function makeLedger({ name, tab, link, storage, commands, deadlineMs }: Parts): Ledger {
+  const outbox = new Outbox((envelopes) => link.remote.execute(envelopes));
   const execute = (command: string, input: unknown): Promise<unknown> => {
-    refuseUncloneable(command, input);
     const envelope = { operationId: crypto.randomUUID(), command, input, ownerInstanceId: tab.instanceId };
-    return link.call(() => link.remote.execute(envelope), command, deadlineMs);
+    const send = async () => {
+      try {
+        return await outbox.post(envelope);
+      } catch (error) {
+        throw isCloneFailure(error) ? uncloneableInput(command, input) : error;
+      }
+    };
+    return link.call(send, command, deadlineMs);
   };
   const families: Record<string, Record<string, AnyMethod>> = {};
   for (const command of commands) {

@@ -1,4 +1,4 @@
-import * as z from "zod";
+import type * as z from "zod";
 import {
   HostUnavailableError,
   LedgerClosedError,
@@ -17,8 +17,8 @@ import {
 } from "../src/protocol/wire.ts";
 import type { Context, FaultPoints } from "./commands/command.ts";
 import { findHandler, type ParsedHandler } from "./commands/index.ts";
-import { CommandQueue } from "./queue.ts";
 import { Ledger } from "./ledger/ledger.ts";
+import { CommandQueue } from "./queue.ts";
 import { reply } from "./reply.ts";
 import type { Database } from "./storage/database.ts";
 import { type OpenedStorage, openStorage } from "./storage/open.ts";
@@ -45,7 +45,8 @@ export class Host implements HostApi {
 
   open(request: OpenRequest): Promise<Reply<StorageReport>> {
     return reply(async () => {
-      if (this.#open !== undefined || this.#closed) throw new LedgerClosedError("worker_used", "this worker was opened before");
+      if (this.#open !== undefined || this.#closed)
+        throw new LedgerClosedError("worker_used", "this worker was opened before");
       const releaseLock = request.storage === "memory" ? () => {} : await takeHostLock(request);
       try {
         const storage = await openStorage(request);
@@ -59,20 +60,8 @@ export class Host implements HostApi {
     });
   }
 
-  execute(envelope: Envelope): Promise<Reply<unknown>> {
-    return reply(async () => {
-      const { ledger, queue } = this.#requireOpen();
-      const { handler, input } = parse(envelope);
-      const { operationId, ownerInstanceId } = envelope;
-      const context: Context = {
-        ledger,
-        caller: { operationId, ownerInstanceId },
-        now: this.#surroundings.now,
-        newId: (prefix) => prefix + randomHex(),
-        faults: this.#surroundings.faults,
-      };
-      return queue.run(() => handler(input, context));
-    });
+  execute(envelopes: readonly Envelope[]): Promise<readonly Reply<unknown>[]> {
+    return Promise.all(envelopes.map((envelope) => reply(() => this.#execute(envelope))));
   }
 
   close(): Promise<Reply<null>> {
@@ -92,6 +81,20 @@ export class Host implements HostApi {
   onConnection<Result>(work: (database: Database) => Result): Promise<Result> {
     const { queue, storage } = this.#requireOpen();
     return queue.runOutside(() => work(storage.database));
+  }
+
+  async #execute(envelope: Envelope): Promise<unknown> {
+    const { ledger, queue } = this.#requireOpen();
+    const { handler, input } = parse(envelope);
+    const { operationId, ownerInstanceId } = envelope;
+    const context: Context = {
+      ledger,
+      caller: { operationId, ownerInstanceId },
+      now: this.#surroundings.now,
+      newId: (prefix) => prefix + randomHex(),
+      faults: this.#surroundings.faults,
+    };
+    return queue.run(() => handler(input, context));
   }
 
   #requireOpen(): OpenHost {
@@ -123,7 +126,10 @@ async function takeHostLock({ name, hostWaitMs }: OpenRequest): Promise<() => vo
     });
   } catch (error) {
     if (!waiting.signal.aborted) {
-      throw new StorageUnavailableError("locks_unavailable", `the browser refuses Web Locks: ${String(error)}`);
+      throw new StorageUnavailableError(
+        "locks_unavailable",
+        `the browser refuses Web Locks: ${String(error)}`,
+      );
     }
     throw new HostUnavailableError(
       "ledger_open_elsewhere",
@@ -139,17 +145,24 @@ function parse({ command, input }: Envelope): { handler: ParsedHandler; input: u
   const definition = findCommand(command);
   const handler = findHandler(command);
   if (definition === undefined || handler === undefined) {
-    throw new ValidationError("unknown_command", `there is no command ${command}`, { field: "command", command });
+    throw new ValidationError("unknown_command", `there is no command ${command}`, {
+      field: "command",
+      command,
+    });
   }
   const parsed = definition.input.safeParse(input ?? {});
   if (parsed.success) return { handler, input: parsed.data };
   const issues = parsed.error.issues.map(toFieldIssue);
   const [first] = issues;
-  throw new ValidationError("invalid_input", `${command}: ${first?.field || "input"}: expected ${first?.expected}`, {
-    field: first?.field ?? "",
-    issues,
-    command,
-  });
+  throw new ValidationError(
+    "invalid_input",
+    `${command}: ${first?.field || "input"}: expected ${first?.expected}`,
+    {
+      field: first?.field ?? "",
+      issues,
+      command,
+    },
+  );
 }
 
 function toFieldIssue(issue: z.core.$ZodIssue): { field: string; expected: string } {
@@ -161,12 +174,13 @@ function toFieldIssue(issue: z.core.$ZodIssue): { field: string; expected: strin
 
 function fieldName(path: readonly PropertyKey[]): string {
   return path.reduce<string>(
-    (name, step) => (typeof step === "number" ? `${name}[${step}]` : name === "" ? String(step) : `${name}.${String(step)}`),
+    (name, step) =>
+      typeof step === "number" ? `${name}[${step}]` : name === "" ? String(step) : `${name}.${String(step)}`,
     "",
   );
 }
 
+/** 20 random hex digits. */
 function randomHex(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(10));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return crypto.randomUUID().replaceAll("-", "").slice(-20);
 }

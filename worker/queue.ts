@@ -13,8 +13,8 @@ interface Job {
 }
 
 /**
- * Group commit: all commands that wait run in one transaction, each in a savepoint of its own, and are answered
- * only after that transaction was flushed. Nothing awaits between BEGIN and COMMIT.
+ * Group commit: all commands that wait run in one transaction, the failure of one undoing that one alone, and are
+ * answered only after that transaction was flushed. Nothing awaits between BEGIN and COMMIT.
  */
 export class CommandQueue {
   readonly #database: Database;
@@ -74,18 +74,44 @@ export class CommandQueue {
     else for (const resolve of this.#onDrained.splice(0)) resolve();
   }
 
+  /**
+   * Runs the jobs in one transaction. First without savepoints: a command that is refused has, as a rule, written
+   * nothing. If one did write before it failed, all is undone and the batch runs again with a savepoint for each.
+   */
   #runBatch(jobs: readonly Job[]): void {
+    const outcome = this.#runInTransaction(jobs, (job) => this.#runPlain(job));
+    if (outcome === "spoiled") this.#runInTransaction(jobs, (job) => this.#runInSavepoint(job));
+  }
+
+  #runInTransaction(jobs: readonly Job[], run: (job: Job) => () => void): "done" | "spoiled" {
     const settlements: (() => void)[] = [];
     try {
       this.#database.run("BEGIN IMMEDIATE");
-      for (const job of jobs) settlements.push(this.#runInSavepoint(job));
+      for (const job of jobs) settlements.push(run(job));
       this.#database.run("COMMIT");
     } catch (error) {
       this.#undo();
+      if (error instanceof BatchSpoiled) return "spoiled";
       for (const job of jobs) job.reject(error);
-      return;
+      return "done";
     }
-    for (const settlement of settlements) settlement();
+    for (const settle of settlements) settle();
+    return "done";
+  }
+
+  /** Runs one command. Its refusal concerns only itself, unless it had written already. */
+  #runPlain(job: Job): () => void {
+    this.#ledger.enter();
+    const changesBefore = this.#database.totalChanges();
+    try {
+      const value = job.work();
+      this.#ledger.leave();
+      return () => job.resolve(value as never);
+    } catch (error) {
+      if (!this.#database.inTransaction()) throw error;
+      if (this.#database.totalChanges() !== changesBefore) throw new BatchSpoiled();
+      return () => job.reject(error);
+    }
   }
 
   /** Runs one command. Its refusal undoes only itself; if SQLite undid the whole transaction, that is thrown. */
@@ -109,6 +135,9 @@ export class CommandQueue {
     }
   }
 }
+
+/** A command failed after it had written: the transaction holds what must not be committed. */
+class BatchSpoiled extends Error {}
 
 function settle(job: Job, work: () => unknown): void {
   try {

@@ -15,10 +15,15 @@ class TestFaults implements FaultPoints {
   }
 
   reach(point: string, subject: string): void {
-    const index = this.#armed.findIndex((each) => each.point === point && (each.subject ?? subject) === subject);
+    const index = this.#armed.findIndex(
+      (each) => each.point === point && (each.subject ?? subject) === subject,
+    );
     if (index === -1) return;
     this.#armed.splice(index, 1);
-    throw new StorageUnavailableError("storage_failed", "the database failed: database is locked", { point, subject });
+    throw new StorageUnavailableError("storage_failed", "the database failed: database is locked", {
+      point,
+      subject,
+    });
   }
 }
 

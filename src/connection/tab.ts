@@ -23,7 +23,10 @@ export async function takeTabLock(ledgerName: string): Promise<Tab> {
   const instanceId = crypto.randomUUID();
   const release = await new Promise<() => void>((granted, refused) => {
     navigator.locks
-      .request(`countersign:${ledgerName}:tab:${instanceId}`, () => new Promise<void>((done) => granted(done)))
+      .request(
+        `countersign:${ledgerName}:tab:${instanceId}`,
+        () => new Promise<void>((done) => granted(done)),
+      )
       .catch(refused);
   });
   return { instanceId, release };

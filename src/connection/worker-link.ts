@@ -1,5 +1,10 @@
 import { type Remote, wrap } from "comlink";
-import { fromWireError, HostUnavailableError, LedgerClosedError, ValidationError } from "../protocol/errors.ts";
+import {
+  fromWireError,
+  HostUnavailableError,
+  LedgerClosedError,
+  ValidationError,
+} from "../protocol/errors.ts";
 import { type Greeting, type HostApi, type Reply, WIRE_VERSION } from "../protocol/wire.ts";
 
 /** How long a worker may take to load and say hello, in milliseconds. */
@@ -21,9 +26,13 @@ export class WorkerLink {
     try {
       this.#worker = spawn();
     } catch (error) {
-      throw new HostUnavailableError("worker_failed", `the ledger's worker can't be started: ${String(error)}`, {
-        reason: String(error),
-      });
+      throw new HostUnavailableError(
+        "worker_failed",
+        `the ledger's worker can't be started: ${String(error)}`,
+        {
+          reason: String(error),
+        },
+      );
     }
     this.remote = wrap<HostApi>(this.#worker);
     this.#worker.addEventListener("error", (event) => {
@@ -31,13 +40,19 @@ export class WorkerLink {
       if (!this.#greeted) this.fail(loadFailure(event));
     });
     this.#worker.addEventListener("messageerror", () => {
-      this.fail(new HostUnavailableError("message_lost", "a message of the ledger's worker could not be read"));
+      this.fail(
+        new HostUnavailableError("message_lost", "a message of the ledger's worker could not be read"),
+      );
     });
   }
 
   /** @throws HostUnavailableError the worker does not load, or is of another version than this page. */
   async greet(): Promise<Greeting> {
-    const greeting = await this.#settle(this.remote.greet(), GREETING_LIMIT_MS, "the ledger's worker did not load");
+    const greeting = await this.#settle(
+      this.remote.greet(),
+      GREETING_LIMIT_MS,
+      "the ledger's worker did not load",
+    );
     this.#greeted = true;
     if (greeting.wireVersion === WIRE_VERSION) return greeting;
     throw new HostUnavailableError(
@@ -48,11 +63,7 @@ export class WorkerLink {
   }
 
   /** Calls the worker and gives its value, or throws its error as the class that it was. */
-  async call<Value>(
-    invoke: () => Promise<Reply<Value>>,
-    what: string,
-    deadlineMs: number,
-  ): Promise<Value> {
+  async call<Value>(invoke: () => Promise<Reply<Value>>, what: string, deadlineMs: number): Promise<Value> {
     const late = `${what} was not answered; it may still take effect, so repeat it with the same keys`;
     const reply = await this.#settle(invoke(), deadlineMs, late);
     if (reply.ok) return reply.value;
@@ -79,7 +90,9 @@ export class WorkerLink {
         return;
       }
       const timer = setTimeout(() => {
-        settle(() => reject(new HostUnavailableError("host_timeout", `${late} (${limitMs} ms)`, { limitMs })));
+        settle(() =>
+          reject(new HostUnavailableError("host_timeout", `${late} (${limitMs} ms)`, { limitMs })),
+        );
       }, limitMs);
       const settle = (act: () => void) => {
         clearTimeout(timer);
@@ -96,7 +109,8 @@ export class WorkerLink {
 }
 
 function loadFailure(event: ErrorEvent): HostUnavailableError {
-  const reason = event.message || "it was not found, has a wrong MIME type, or a Content-Security-Policy blocks it";
+  const reason =
+    event.message || "it was not found, has a wrong MIME type, or a Content-Security-Policy blocks it";
   return new HostUnavailableError("worker_failed", `the ledger's worker failed to load: ${reason}`, {
     reason,
     file: event.filename || null,
@@ -104,19 +118,23 @@ function loadFailure(event: ErrorEvent): HostUnavailableError {
   });
 }
 
-/** Names the first field that can't be sent to a worker, as a function or a DOM node can't. */
-export function refuseUncloneable(command: string, input: unknown): void {
-  const fields = typeof input === "object" && input !== null ? Object.entries(input) : [["input", input] as const];
-  for (const [field, value] of fields) {
-    try {
-      structuredClone(value);
-    } catch {
-      const expected = "a value that can be cloned (no functions, symbols or DOM nodes)";
-      throw new ValidationError("invalid_input", `${command}: ${field}: expected ${expected}`, {
-        field,
-        issues: [{ field, expected }],
-        command,
-      });
-    }
+/** The refusal of such an input, naming the first field that can't be sent. */
+export function uncloneableInput(command: string, input: unknown): ValidationError {
+  const fields = typeof input === "object" && input !== null ? Object.entries(input) : [];
+  const field = fields.find(([, value]) => !isCloneable(value))?.[0] ?? "input";
+  const expected = "a value that can be sent to a worker (no functions, symbols or DOM nodes)";
+  return new ValidationError("invalid_input", `${command}: ${field}: expected ${expected}`, {
+    field,
+    issues: [{ field, expected }],
+    command,
+  });
+}
+
+function isCloneable(value: unknown): boolean {
+  try {
+    structuredClone(value);
+    return true;
+  } catch {
+    return false;
   }
 }

@@ -83,7 +83,9 @@ function findObjectProblem(value: object, depth: number): Problem | undefined {
   if (prototype !== null && Object.getPrototypeOf(prototype) !== null) return here("is not a plain object");
   if (Object.getOwnPropertySymbols(value).length > 0) return here("has a symbol for a key");
   for (const [key, member] of Object.entries(value)) {
-    const problem = key.isWellFormed() ? findProblem(member, depth + 1) : here("has a lone surrogate in its key");
+    const problem = key.isWellFormed()
+      ? findProblem(member, depth + 1)
+      : here("has a lone surrogate in its key");
     if (problem !== undefined) return within(key, problem);
   }
   return undefined;

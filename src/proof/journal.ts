@@ -137,7 +137,8 @@ function stepDown(
   const next = readHeader(position);
   if (next === undefined) throw new BrokenChainError(position, "is missing");
   const linked = takesSkip ? from.skipSha256 : from.previousSha256;
-  if (next.entrySha256 !== linked) throw new BrokenChainError(position, "is not the one its successor links to");
+  if (next.entrySha256 !== linked)
+    throw new BrokenChainError(position, "is not the one its successor links to");
   assertHeaderHolds(next);
   return next;
 }

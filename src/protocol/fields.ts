@@ -1,5 +1,10 @@
 import * as z from "zod";
-import { canonicalJson, type JsonObject, MAX_CANONICAL_BYTES, NotCanonicalError } from "../proof/canonical.ts";
+import {
+  canonicalJson,
+  type JsonObject,
+  MAX_CANONICAL_BYTES,
+  NotCanonicalError,
+} from "../proof/canonical.ts";
 import type { Sha256 } from "../proof/sha256.ts";
 
 /** Fields that commands are made of (spec/auto_mode 0.3). Each says in words what it expects. */
@@ -92,7 +97,8 @@ export function jsonObjectWith<Shape extends z.ZodRawShape>(shape: Shape) {
 
 function refuseNonCanonical(value: unknown, context: z.RefinementCtx): void {
   const problem = canonicalProblem(value);
-  if (problem !== undefined) context.addIssue({ code: "custom", path: problem.path, message: problem.expected });
+  if (problem !== undefined)
+    context.addIssue({ code: "custom", path: problem.path, message: problem.expected });
 }
 
 function canonicalProblem(value: unknown): { path: string[]; expected: string } | undefined {
@@ -122,5 +128,9 @@ export function word<const Words extends readonly [string, ...string[]]>(words: 
 
 /** As `word`, but the input is trimmed and lower-cased first. */
 export function wordAnyCase<const Words extends readonly [string, ...string[]]>(words: Words) {
-  return z.string(`one of ${words.join(", ")}`).trim().toLowerCase().pipe(word(words));
+  return z
+    .string(`one of ${words.join(", ")}`)
+    .trim()
+    .toLowerCase()
+    .pipe(word(words));
 }

@@ -183,8 +183,10 @@ export const reviews = {
       })
       .superRefine((input, context) => {
         if (input.verdict !== "pass") return;
-        const refuse = (path: string[], message: string) => context.addIssue({ code: "custom", path, message });
-        if (input.status !== "completed") refuse(["verdict"], "another verdict than pass: the review was not completed");
+        const refuse = (path: string[], message: string) =>
+          context.addIssue({ code: "custom", path, message });
+        if (input.status !== "completed")
+          refuse(["verdict"], "another verdict than pass: the review was not completed");
         if (input.findings.some((item) => isMaterial(item.severity))) {
           refuse(["findings"], "no major, material, high or critical finding beside the verdict pass");
         }

@@ -58,7 +58,8 @@ export interface Envelope {
 export interface HostApi {
   greet(): Greeting;
   open(request: OpenRequest): Promise<Reply<StorageReport>>;
-  execute(envelope: Envelope): Promise<Reply<unknown>>;
+  /** Carries the commands out in order, in as few commits as may be, and answers them in that order. */
+  execute(envelopes: readonly Envelope[]): Promise<readonly Reply<unknown>[]>;
   /** Finishes what is queued, closes the database and gives its files back. */
   close(): Promise<Reply<null>>;
 }

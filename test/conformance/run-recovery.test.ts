@@ -1,16 +1,8 @@
 import { expect } from "vitest";
 import { LedgerConflictError, revertRecoverySettingKey } from "../../src/index.ts";
 import { canonicalJson } from "../../src/proof/index.ts";
-import {
-  buildVerified,
-  candidateFields,
-  completionFields,
-  crashMidReview,
-  nextTurn,
-  projectedRun,
-  reviewFields,
-  startFields,
-} from "../support/scenario.ts";
+import { candidateFields, completionFields, reviewFields, startFields } from "../support/fields.ts";
+import { buildVerified, crashMidReview, nextTurn, projectedRun } from "../support/scenario.ts";
 import { newSession, test } from "../support/session.ts";
 
 test("crash_mid_review_wedges_the_branch_without_reconciliation", async ({ session: { ledger, root } }) => {
@@ -27,7 +19,9 @@ test("reconcile_moves_a_crashed_run_to_review_unavailable", async ({ session: { 
 
   const outcomes = await ledger.recovery.reconcileRuns({ ownerInstanceId: "daemon-NEW", now: 500 });
 
-  expect(outcomes).toEqual([{ runId: "run-1", status: "review_unavailable", terminalReason: "daemon_restart" }]);
+  expect(outcomes).toEqual([
+    { runId: "run-1", status: "review_unavailable", terminalReason: "daemon_restart" },
+  ]);
   expect(await projectedRun(ledger, root)).toMatchObject({
     status: "review_unavailable",
     terminalReason: "daemon_restart",
@@ -36,17 +30,25 @@ test("reconcile_moves_a_crashed_run_to_review_unavailable", async ({ session: { 
   expect(await nextTurn(ledger, root, "daemon-NEW")).toBe("running");
 });
 
-test("reconcile_closes_the_stranded_review_without_inventing_a_verdict", async ({ session: { ledger, root } }) => {
+test("reconcile_closes_the_stranded_review_without_inventing_a_verdict", async ({
+  session: { ledger, root },
+}) => {
   await crashMidReview(ledger, root);
 
   await ledger.recovery.reconcileRuns({ ownerInstanceId: "daemon-NEW", now: 500 });
 
   expect(
-    await ledger.testing.sql("SELECT status,verdict,completed_at FROM review_runs WHERE review_run_id=?", ["review-1"]),
+    await ledger.testing.sql("SELECT status,verdict,completed_at FROM review_runs WHERE review_run_id=?", [
+      "review-1",
+    ]),
   ).toEqual([{ status: "unavailable", verdict: "review_unavailable", completed_at: 500 }]);
-  expect(await ledger.testing.sql("SELECT COUNT(*) AS n FROM review_findings WHERE run_id='run-1'")).toEqual([{ n: 0 }]);
+  expect(await ledger.testing.sql("SELECT COUNT(*) AS n FROM review_findings WHERE run_id='run-1'")).toEqual([
+    { n: 0 },
+  ]);
   const audits = await ledger.audits.list({ rootFrameId: root, branchId: root });
-  expect(audits.map(({ status, verdict }) => [status, verdict])).toEqual([["unavailable", "review_unavailable"]]);
+  expect(audits.map(({ status, verdict }) => [status, verdict])).toEqual([
+    ["unavailable", "review_unavailable"],
+  ]);
   expect(audits[0]?.publicSummary).toContain("exited before");
 });
 
@@ -57,7 +59,8 @@ test("reconcile_preserves_every_committed_side_effect", async ({ session: { ledg
       `SELECT candidate_id,candidate_snapshot_sha256,evidence_snapshot_sha256,artifact_set_sha256,
        candidate_artifact_ids_json,candidate_version_ids_json,created_at FROM auto_mode_runs WHERE run_id='run-1'`,
     );
-  const eventTypes = async () => (await ledger.events.list({ rootFrameId: root, branchId: root })).map((e) => e.type);
+  const eventTypes = async () =>
+    (await ledger.events.list({ rootFrameId: root, branchId: root })).map((e) => e.type);
   const before = await committedColumns();
   const eventsBefore = await eventTypes();
   expect(eventsBefore).toEqual(["auto_run_started", "candidate_ready", "auto_audit_started"]);
@@ -96,7 +99,10 @@ test("reconcile_leaves_an_already_terminal_run_alone", async ({ session: { ledge
   await buildVerified(ledger, root);
 
   expect(await ledger.recovery.reconcileRuns({ ownerInstanceId: "daemon-NEW", now: 500 })).toEqual([]);
-  expect(await projectedRun(ledger, root)).toMatchObject({ status: "verified", terminalReason: "review_passed" });
+  expect(await projectedRun(ledger, root)).toMatchObject({
+    status: "verified",
+    terminalReason: "review_passed",
+  });
 });
 
 test("reconcile_defers_to_an_unresolved_revert_recovery_hold", async ({ session: { ledger, root } }) => {
@@ -111,7 +117,9 @@ test("reconcile_defers_to_an_unresolved_revert_recovery_hold", async ({ session:
   expect(outcomes).toHaveLength(1);
   expect(outcomes[0]).toMatchObject({ deferred: "revert_recovery_required" });
   expect(
-    await ledger.testing.sql("SELECT status,finished_at,abandoned_at FROM auto_mode_runs WHERE run_id='run-1'"),
+    await ledger.testing.sql(
+      "SELECT status,finished_at,abandoned_at FROM auto_mode_runs WHERE run_id='run-1'",
+    ),
   ).toEqual([{ status: "reviewing", finished_at: null, abandoned_at: null }]);
 });
 

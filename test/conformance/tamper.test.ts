@@ -1,15 +1,13 @@
 import { describe, expect } from "vitest";
 import { LedgerConflictError } from "../../src/index.ts";
 import {
-  buildVerified,
   candidateFields,
   completionFields,
-  expectSafetyBoundary,
   minorFinding,
-  rehashPayload,
   reviewFields,
   startFields,
-} from "../support/scenario.ts";
+} from "../support/fields.ts";
+import { buildVerified, expectSafetyBoundary, rehashPayload } from "../support/scenario.ts";
 import { test } from "../support/session.ts";
 
 describe("verified_exact_replays_fail_closed_after_proof_tamper", () => {
@@ -30,9 +28,13 @@ describe("verified_exact_replays_fail_closed_after_proof_tamper", () => {
   }
 });
 
-test("verified_projection_rejects_finding_bound_to_another_candidate", async ({ session: { ledger, root } }) => {
+test("verified_projection_rejects_finding_bound_to_another_candidate", async ({
+  session: { ledger, root },
+}) => {
   await buildVerified(ledger, root, [minorFinding]);
-  await ledger.testing.sql("UPDATE review_findings SET candidate_id='candidate-other' WHERE finding_id='finding-1'");
+  await ledger.testing.sql(
+    "UPDATE review_findings SET candidate_id='candidate-other' WHERE finding_id='finding-1'",
+  );
 
   await expectSafetyBoundary(ledger, root);
 });
@@ -46,7 +48,10 @@ describe("verified_projection_rejects_review_event_order_swap", () => {
         return (await ledger.testing.sql(sql))[0]?.["n"] ?? null;
       };
       const set = (type: string, value: Awaited<ReturnType<typeof ordinalOf>>) =>
-        ledger.testing.sql(`UPDATE auto_mode_events SET ${ordinal}=? WHERE run_id='run-1' AND type='${type}'`, [value]);
+        ledger.testing.sql(
+          `UPDATE auto_mode_events SET ${ordinal}=? WHERE run_id='run-1' AND type='${type}'`,
+          [value],
+        );
       const started = await ordinalOf("auto_audit_started");
       const completed = await ordinalOf("auto_audit_completed");
       await set("auto_audit_started", 9999);
@@ -79,7 +84,9 @@ describe("terminal_event_tamper_cannot_hide_verified_integrity_failure", () => {
   });
 });
 
-test("newer_failed_review_cannot_be_rehashed_away_to_resurrect_old_pass", async ({ session: { ledger, root } }) => {
+test("newer_failed_review_cannot_be_rehashed_away_to_resurrect_old_pass", async ({
+  session: { ledger, root },
+}) => {
   await ledger.runs.start(startFields(root));
   await ledger.runs.recordCandidate(candidateFields);
   await ledger.reviews.start(reviewFields);
@@ -119,7 +126,9 @@ test("newer_failed_review_cannot_be_rehashed_away_to_resurrect_old_pass", async 
 test("current_candidate_event_rehash_tamper_fails_read_and_replay", async ({ session: { ledger, root } }) => {
   await ledger.runs.start(startFields(root));
   await ledger.runs.recordCandidate(candidateFields);
-  await rehashPayload(ledger, "run_id='run-1' AND type='candidate_ready'", { candidate_id: "candidate-tampered" });
+  await rehashPayload(ledger, "run_id='run-1' AND type='candidate_ready'", {
+    candidate_id: "candidate-tampered",
+  });
 
   await expectSafetyBoundary(ledger, root, "candidate");
   await expect(ledger.runs.recordCandidate(candidateFields)).rejects.toThrow(LedgerConflictError);

@@ -28,7 +28,8 @@ const selectEntriesOfRun = "SELECT * FROM journal WHERE run_id = ? ORDER BY run_
 const selectEntriesAfter = "SELECT * FROM journal WHERE root_frame_id = ? AND position > ? ORDER BY position";
 const selectNewestRun = `SELECT run_id FROM journal
   WHERE root_frame_id = ? AND branch_id = ? AND run_ordinal = 1 ORDER BY position DESC LIMIT 1`;
-const selectIndexed = "SELECT root_frame_id, position FROM commitment_index WHERE table_name = ? AND row_key = ?";
+const selectIndexed =
+  "SELECT root_frame_id, position FROM commitment_index WHERE table_name = ? AND row_key = ?";
 const upsertIndexed = `INSERT INTO commitment_index (table_name, row_key, root_frame_id, position) VALUES (?, ?, ?, ?)
   ON CONFLICT (table_name, row_key) DO UPDATE SET root_frame_id = excluded.root_frame_id, position = excluded.position`;
 const insertEntry = `INSERT INTO journal (root_frame_id, position, operation_id, command, branch_id, run_id, run_ordinal,
@@ -42,6 +43,8 @@ const insertEntry = `INSERT INTO journal (root_frame_id, position, operation_id,
 export class Journal {
   readonly #database: Database;
   readonly #heads = new Map<string, EntryHeader>();
+  /** By root and position, the digests that the next entries will link to. */
+  readonly #linkable = new Map<string, Map<number, Sha256>>();
 
   constructor(database: Database) {
     this.#database = database;
@@ -49,6 +52,7 @@ export class Journal {
 
   forget(): void {
     this.#heads.clear();
+    this.#linkable.clear();
   }
 
   /** Appends one entry at the end of its root's chain. */
@@ -57,7 +61,11 @@ export class Journal {
     const position = (head?.position ?? 0) + 1;
     const skip = skipPosition(position);
     const body: EntryBody = { ...entry, position };
-    const header = sealEntry(body, head?.entrySha256 ?? GENESIS_SHA256, this.#entryDigest(entry.rootFrameId, skip, head));
+    const header = sealEntry(
+      body,
+      head?.entrySha256 ?? GENESIS_SHA256,
+      this.#linkableDigest(entry.rootFrameId, skip),
+    );
     this.#database.run(insertEntry, [
       body.rootFrameId,
       position,
@@ -76,6 +84,7 @@ export class Journal {
       header.entrySha256,
     ]);
     this.#heads.set(body.rootFrameId, header);
+    this.#keepLinkable(header, skip);
   }
 
   /** Notes where the newest commitment to a row stands, for rows that belong to no run. */
@@ -108,8 +117,10 @@ export class Journal {
   entriesOfRun(runId: string, rootFrameId: string): JournalEntry[] {
     const entries = this.#database.all(selectEntriesOfRun, [runId]).map(soundEntry);
     entries.forEach((entry, index) => {
-      if (entry.runOrdinal !== index + 1) throw damagedEntry(entry.position, "breaks the order of its run's entries");
-      if (entry.rootFrameId !== rootFrameId) throw damagedEntry(entry.position, "belongs to another session than its run");
+      if (entry.runOrdinal !== index + 1)
+        throw damagedEntry(entry.position, "breaks the order of its run's entries");
+      if (entry.rootFrameId !== rootFrameId)
+        throw damagedEntry(entry.position, "belongs to another session than its run");
     });
     this.#assertAnchored(
       rootFrameId,
@@ -138,7 +149,8 @@ export class Journal {
     const entry = soundEntry(row);
     this.#assertAnchored(entry.rootFrameId, [entry.position]);
     const commitment = entry.commitments.find((each) => each.table === table && each.key === key);
-    if (commitment === undefined) throw new DamageFound("commitment_index", key, "points to an entry that does not name it");
+    if (commitment === undefined)
+      throw new DamageFound("commitment_index", key, "points to an entry that does not name it");
     return commitment;
   }
 
@@ -152,7 +164,8 @@ export class Journal {
       if (entry.position !== position) throw damagedEntry(position, "is missing");
       const [previous, skip] = [digests[position - 1], digests[skipPosition(position)]];
       const whole = sealEntry(entry, previous ?? GENESIS_SHA256, skip ?? GENESIS_SHA256);
-      if (whole.entrySha256 !== entry.entrySha256) throw damagedEntry(position, "is not linked to its predecessors");
+      if (whole.entrySha256 !== entry.entrySha256)
+        throw damagedEntry(position, "is not linked to its predecessors");
       digests.push(entry.entrySha256);
       yield entry;
     }
@@ -164,7 +177,8 @@ export class Journal {
     try {
       verifyAnchored(head, positions, (position) => this.#header(rootFrameId, position));
     } catch (error) {
-      if (error instanceof BrokenChainError) throw new DamageFound("journal", String(error.position), error.message);
+      if (error instanceof BrokenChainError)
+        throw new DamageFound("journal", String(error.position), error.message);
       throw error;
     }
   }
@@ -174,12 +188,22 @@ export class Journal {
     return row === undefined ? undefined : decodeHeader(row);
   }
 
-  #entryDigest(rootFrameId: string, position: number, head: EntryHeader | undefined): Sha256 {
+  /** The digest of the entry that a new one skips back to. */
+  #linkableDigest(rootFrameId: string, position: number): Sha256 {
     if (position === 0) return GENESIS_SHA256;
-    if (head?.position === position) return head.entrySha256;
+    const known = this.#linkable.get(rootFrameId)?.get(position);
+    if (known !== undefined) return known;
     const stored = this.#database.value(selectEntryDigest, [rootFrameId, position]);
     // A link to a missing entry would never verify; the damage is found where the chain is read.
     return typeof stored === "string" ? (stored as Sha256) : GENESIS_SHA256;
+  }
+
+  /** Later entries link only to this one, or to what it skips back to and what that skips back to, and so on. */
+  #keepLinkable({ rootFrameId, position, entrySha256 }: EntryHeader, skip: number): void {
+    const digests = this.#linkable.get(rootFrameId) ?? new Map<number, Sha256>();
+    for (const known of digests.keys()) if (known > skip) digests.delete(known);
+    digests.set(position, entrySha256);
+    this.#linkable.set(rootFrameId, digests);
   }
 }
 

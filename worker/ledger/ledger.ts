@@ -1,7 +1,7 @@
 import type { JsonObject } from "../../src/proof/canonical.ts";
 import { canonicalJson } from "../../src/proof/canonical.ts";
 import { type Commitment, rowDigest } from "../../src/proof/journal.ts";
-import { digest, type Sha256 } from "../../src/proof/sha256.ts";
+import { type Sha256, sha256 } from "../../src/proof/sha256.ts";
 import { revertRecoverySettingKey } from "../../src/protocol/barrier.ts";
 import { IntegrityError, NotFoundError } from "../../src/protocol/errors.ts";
 import type { EventPayloads, EventType, LedgerEvent } from "../../src/protocol/events.ts";
@@ -10,8 +10,8 @@ import type { Database, Row } from "../storage/database.ts";
 import { DamageFound, findDamage } from "./damage.ts";
 import { Journal } from "./journal.ts";
 import { illegalStep, reduceEvent } from "./reduce.ts";
-import { decodeRun, rowKey, soundEvent } from "./rows.ts";
 import { deleteRow, insertRow, updateRow } from "./row-sql.ts";
+import { decodeRun, newEvent, rowKey } from "./rows.ts";
 import { CLOSED_AS_DAMAGED, proveRun, type RunProof, type SoundRun, storedDigest } from "./run-proof.ts";
 
 /** On whose behalf a command runs. */
@@ -20,12 +20,10 @@ export interface Caller {
   readonly ownerInstanceId: string;
 }
 
-export interface RowWrite {
-  readonly act: "insert" | "update" | "delete";
-  readonly table: ProofTableName;
-  /** The whole row as it stands afterwards (before, for a delete). */
-  readonly row: Row;
-}
+/** One row written: `row` is the whole row as it stands afterwards (for a delete: before). */
+export type RowWrite =
+  | { readonly act: "insert" | "delete"; readonly table: ProofTableName; readonly row: Row }
+  | { readonly act: "update"; readonly table: ProofTableName; readonly before: Row; readonly row: Row };
 
 /** A change outside of runs: of projects, frames, branches, settings. */
 export interface Change {
@@ -76,6 +74,8 @@ export class Ledger {
   readonly #newId: () => string;
   readonly #runs = new Map<string, SoundRun>();
   readonly #rows = new Map<string, Row | undefined>();
+  readonly #answers = new Map<string, unknown>();
+  readonly #lastCursors = new Map<string, number>();
   #knownChanges: number;
 
   constructor(database: Database, newId: () => string) {
@@ -99,6 +99,8 @@ export class Ledger {
   forget(): void {
     this.#runs.clear();
     this.#rows.clear();
+    this.#answers.clear();
+    this.#lastCursors.clear();
     this.journal.forget();
     this.#knownChanges = this.database.totalChanges();
   }
@@ -132,7 +134,8 @@ export class Ledger {
   /** @throws NotFoundError */
   run(runId: string): RunProof {
     const proof = this.findRun(runId);
-    if (proof === undefined) throw new NotFoundError("run_not_found", `there is no run ${runId}`, { field: "runId", runId });
+    if (proof === undefined)
+      throw new NotFoundError("run_not_found", `there is no run ${runId}`, { field: "runId", runId });
     return proof;
   }
 
@@ -159,8 +162,17 @@ export class Ledger {
       return undefined;
     }
     if (committed === null) throw new DamageFound(table, key, "is a row that no command wrote");
-    if (storedDigest(row, proofTable, key) !== committed) throw new DamageFound(table, key, "was changed after it was written");
+    if (storedDigest(row, proofTable, key) !== committed)
+      throw new DamageFound(table, key, "was changed after it was written");
     return row;
+  }
+
+  /** An answer about branches and their newest runs, remembered until one of those may have changed. */
+  remembered<Answer>(question: string, find: () => Answer): Answer {
+    if (this.#answers.has(question)) return this.#answers.get(question) as Answer;
+    const answer = find();
+    this.#answers.set(question, answer);
+    return answer;
   }
 
   /** Whether an unresolved revert blocks the session. A damaged barrier counts as one that is up. */
@@ -171,6 +183,7 @@ export class Ledger {
 
   /** Writes rows outside of runs, and the journal entry that commits to them. */
   append(caller: Caller, change: Change): void {
+    this.#answers.clear();
     const commitments = change.writes.map((write) => {
       if (write.act !== "insert") this.#assertUntouched(write);
       return this.#write(write);
@@ -195,15 +208,24 @@ export class Ledger {
 
   /** Starts a run: its row, its first event and its first journal entry. */
   appendStart(caller: Caller, row: Row, event: EventDraft): SoundRun {
+    this.#answers.clear();
     const run = decodeRun(row);
-    const eventRow = this.#eventRow(row, 1, event, run.createdAt);
-    const started = soundEvent(eventRow);
+    const [eventRow, started] = this.#newEvent(row, 1, event, run.createdAt);
     const writes: RowWrite[] = [
       { act: "insert", table: "auto_mode_runs", row },
       { act: "insert", table: "auto_mode_events", row: eventRow },
     ];
     const state = reduceEvent(undefined, started);
-    const sound: SoundRun = { sound: true, row, run, events: [started], state, reviews: [], findings: [], ordinal: 1 };
+    const sound: SoundRun = {
+      sound: true,
+      row,
+      run,
+      events: [started],
+      state,
+      reviews: [],
+      findings: [],
+      ordinal: 1,
+    };
     this.#commitRun(caller, sound, { command: "runs.start", at: run.createdAt }, writes);
     return sound;
   }
@@ -212,16 +234,19 @@ export class Ledger {
   appendToRun(caller: Caller, before: SoundRun, change: RunChange): SoundRun {
     const row = change.run === undefined ? before.row : this.#nextRunRow(before, change.run, change.at);
     const others = change.writes ?? [];
-    const eventRow =
+    const [eventRow, event] =
       change.event === undefined
-        ? undefined
-        : this.#eventRow(before.row, before.events.length + 1, change.event, change.at);
+        ? []
+        : this.#newEvent(before.row, before.events.length + 1, change.event, change.at);
     const writes: RowWrite[] = [
-      ...(change.run === undefined ? [] : [{ act: "update", table: "auto_mode_runs", row } as const]),
+      ...(change.run === undefined
+        ? []
+        : [{ act: "update", table: "auto_mode_runs", before: before.row, row } as const]),
       ...others,
-      ...(eventRow === undefined ? [] : [{ act: "insert", table: "auto_mode_events", row: eventRow } as const]),
+      ...(eventRow === undefined
+        ? []
+        : [{ act: "insert", table: "auto_mode_events", row: eventRow } as const]),
     ];
-    const event = eventRow === undefined ? undefined : soundEvent(eventRow);
     const after: SoundRun = {
       ...before,
       row,
@@ -259,7 +284,8 @@ export class Ledger {
 
   #nextState(before: SoundRun, event: LedgerEvent): SoundRun["state"] {
     const reason = illegalStep(before.state, event);
-    if (reason !== undefined) throw new IntegrityError("illegal_transition", `run ${before.run.runId}: ${reason}`);
+    if (reason !== undefined)
+      throw new IntegrityError("illegal_transition", `run ${before.run.runId}: ${reason}`);
     return reduceEvent(before.state, event);
   }
 
@@ -267,12 +293,19 @@ export class Ledger {
     return { ...before.row, ...columns, state_revision: before.run.stateRevision + 1, updated_at: at };
   }
 
-  #eventRow(run: Row, sequence: number, event: EventDraft, at: number): Row {
-    const rootFrameId = run["root_frame_id"] ?? null;
-    return {
+  #lastCursor(rootFrameId: string): number {
+    return (
+      this.#lastCursors.get(rootFrameId) ?? Number(this.database.value(selectLastCursor, [rootFrameId]) ?? 0)
+    );
+  }
+
+  #newEvent(run: Row, sequence: number, event: EventDraft, at: number): [Row, LedgerEvent] {
+    const rootFrameId = String(run["root_frame_id"]);
+    const payload = canonicalJson(event.payload);
+    const row = {
       event_id: `auto-event-${this.#newId()}`,
       root_frame_id: rootFrameId,
-      event_cursor: Number(this.database.value(selectLastCursor, [rootFrameId]) ?? 0) + 1,
+      event_cursor: this.#lastCursor(rootFrameId) + 1,
       run_id: run["run_id"] ?? null,
       branch_id: run["branch_id"] ?? null,
       turn_id: run["turn_id"] ?? null,
@@ -281,10 +314,11 @@ export class Ledger {
       idempotency_key: event.idempotencyKey,
       type: event.type,
       request_sha256: event.requestSha256,
-      payload_json: canonicalJson(event.payload),
-      payload_sha256: digest(event.payload),
+      payload_json: payload,
+      payload_sha256: sha256(payload),
       created_at: at,
     };
+    return [row, newEvent(row, event.payload)];
   }
 
   #commitRun(caller: Caller, after: SoundRun, change: RunChange, writes: readonly RowWrite[]): void {
@@ -301,6 +335,10 @@ export class Ledger {
       details: change.details ?? null,
       commitments,
     });
+    this.#lastCursors.set(
+      after.run.rootFrameId,
+      Math.max(this.#lastCursor(after.run.rootFrameId), after.state.lastEventOrdinal),
+    );
     this.#rememberRun(after);
   }
 
@@ -315,19 +353,22 @@ export class Ledger {
   #assertUntouched({ table, row }: RowWrite): void {
     const found = findDamage(() => this.row(table, String(row[proofTables[table].key])));
     if (found instanceof DamageFound) {
-      throw new IntegrityError("row_damaged", `${found.message}; it can't be written over`, { ...found.damage });
+      throw new IntegrityError("row_damaged", `${found.message}; it can't be written over`, {
+        ...found.damage,
+      });
     }
   }
 
-  #write({ act, table, row }: RowWrite): Commitment {
+  #write(write: RowWrite): Commitment {
+    const { table, row } = write;
     const proofTable = proofTables[table];
     const key = rowKey(row[proofTable.key] ?? null);
-    switch (act) {
+    switch (write.act) {
       case "insert":
         insertRow(this.database, proofTable, row);
         return { table, key, sha256: rowDigest(row) };
       case "update":
-        updateRow(this.database, proofTable, row);
+        updateRow(this.database, proofTable, write.before, row);
         return { table, key, sha256: rowDigest(row) };
       case "delete":
         deleteRow(this.database, proofTable, row);
@@ -337,11 +378,17 @@ export class Ledger {
 }
 
 /** Rows of one table after a change wrote some of them. */
-function withWrites(rows: readonly Row[], writes: readonly RowWrite[], table: ProofTableName): readonly Row[] {
+function withWrites(
+  rows: readonly Row[],
+  writes: readonly RowWrite[],
+  table: ProofTableName,
+): readonly Row[] {
   const key = proofTables[table].key;
   const ofTable = writes.filter((write) => write.table === table);
   if (ofTable.length === 0) return rows;
-  const updated = new Map(ofTable.filter((write) => write.act === "update").map(({ row }) => [row[key], row]));
+  const updated = new Map(
+    ofTable.filter((write) => write.act === "update").map(({ row }) => [row[key], row]),
+  );
   const inserted = ofTable.filter((write) => write.act === "insert").map(({ row }) => row);
   return [...rows.map((row) => updated.get(row[key]) ?? row), ...inserted];
 }

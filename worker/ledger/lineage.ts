@@ -35,7 +35,8 @@ export function visibleRanges(
 ): Range[] {
   const follow = (checkpointId: string): LineageCheckpoint => {
     const checkpoint = read(checkpointId);
-    if (checkpoint === undefined) throw new DamageFound("session_checkpoints", checkpointId, "is missing from the history");
+    if (checkpoint === undefined)
+      throw new DamageFound("session_checkpoints", checkpointId, "is missing from the history");
     return checkpoint;
   };
   const head = headId === null ? undefined : follow(headId);
@@ -92,10 +93,16 @@ function withoutOverlap(ranges: readonly Range[]): Range[] {
 export function clipRanges(ranges: readonly Range[], uptoCursor: number): Range[] {
   return ranges
     .filter((range) => range.after < uptoCursor)
-    .map((range) => ({ ...range, upto: range.upto === null ? uptoCursor : Math.min(range.upto, uptoCursor) }));
+    .map((range) => ({
+      ...range,
+      upto: range.upto === null ? uptoCursor : Math.min(range.upto, uptoCursor),
+    }));
 }
 
-export function isVisible(ranges: readonly Range[], event: { branchId: string; eventCursor: number }): boolean {
+export function isVisible(
+  ranges: readonly Range[],
+  event: { branchId: string; eventCursor: number },
+): boolean {
   return ranges.some(
     (range) =>
       range.branchId === event.branchId &&

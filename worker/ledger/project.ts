@@ -1,3 +1,4 @@
+import { canonicalJson } from "../../src/proof/canonical.ts";
 import { digest } from "../../src/proof/sha256.ts";
 import type { LedgerEvent, StoredEvent } from "../../src/protocol/events.ts";
 import { isMaterial } from "../../src/protocol/reviews.ts";
@@ -39,10 +40,16 @@ const selectNewestRow = `SELECT run_id FROM auto_mode_runs
   WHERE root_frame_id = ? AND branch_id = ? ORDER BY rowid DESC LIMIT 1`;
 
 /** The projection of a branch (spec/auto_mode 4.3), with the fail-closed view of 4.7 where a check fails. */
-export function projectBranch(ledger: Ledger, rootFrameId: string, branchId: string, uptoCursor: number | null): Projection {
+export function projectBranch(
+  ledger: Ledger,
+  rootFrameId: string,
+  branchId: string,
+  uptoCursor: number | null,
+): Projection {
   requireSession(ledger.database, rootFrameId);
   const current = findDamage(() => currentRun(ledger, rootFrameId, branchId, uptoCursor));
-  if (current instanceof DamageFound) return projectDamagedHistory(ledger, rootFrameId, branchId, current.damage);
+  if (current instanceof DamageFound)
+    return projectDamagedHistory(ledger, rootFrameId, branchId, current.damage);
   if (current === undefined) return NOTHING;
   return current.proof.sound
     ? projectSound(current.proof, current.ranges)
@@ -62,6 +69,22 @@ export function currentRun(
   branchId: string,
   uptoCursor: number | null = null,
 ): CurrentRun | undefined {
+  const find = () => findCurrentRun(ledger, rootFrameId, branchId, uptoCursor);
+  const found =
+    uptoCursor === null
+      ? ledger.remembered(`current run of ${canonicalJson([rootFrameId, branchId])}`, find)
+      : find();
+  if (found === undefined) return undefined;
+  const proof = ledger.findRun(found.runId);
+  return proof === undefined ? undefined : { ...found, proof };
+}
+
+function findCurrentRun(
+  ledger: Ledger,
+  rootFrameId: string,
+  branchId: string,
+  uptoCursor: number | null,
+): Omit<CurrentRun, "proof"> | undefined {
   const all = historyOf(ledger, rootFrameId, branchId);
   const ranges = uptoCursor === null ? all : clipRanges(all, uptoCursor);
   const started = newestInRanges(ledger, selectNewestStart, rootFrameId, ranges);
@@ -72,22 +95,32 @@ export function currentRun(
   for (const runId of rivals) {
     if (runId === undefined || runId === started) continue;
     const proof = ledger.findRun(runId);
-    if (proof !== undefined && !proof.sound) return { runId, proof, ranges };
+    if (proof !== undefined && !proof.sound) return { runId, ranges };
   }
-  if (started === undefined) return undefined;
-  const proof = ledger.findRun(started);
-  return proof === undefined ? undefined : { runId: started, proof, ranges };
+  return started === undefined ? undefined : { runId: started, ranges };
 }
 
 /** The newest run by the journal, if its start is nowhere to be found among the events. */
-function vanishedRun(ledger: Ledger, rootFrameId: string, branchId: string, started: string | undefined): string | undefined {
+function vanishedRun(
+  ledger: Ledger,
+  rootFrameId: string,
+  branchId: string,
+  started: string | undefined,
+): string | undefined {
   const journaled = ledger.journal.newestRun(rootFrameId, branchId);
   if (journaled === undefined || journaled === started) return undefined;
   const everything: Range = { branchId, after: 0, upto: null };
-  return newestInRanges(ledger, selectNewestStart, rootFrameId, [everything]) === journaled ? undefined : journaled;
+  return newestInRanges(ledger, selectNewestStart, rootFrameId, [everything]) === journaled
+    ? undefined
+    : journaled;
 }
 
-function newestInRanges(ledger: Ledger, sql: string, rootFrameId: string, ranges: readonly Range[]): string | undefined {
+function newestInRanges(
+  ledger: Ledger,
+  sql: string,
+  rootFrameId: string,
+  ranges: readonly Range[],
+): string | undefined {
   for (const range of ranges.toReversed()) {
     const upto = range.upto ?? Number.MAX_SAFE_INTEGER;
     const runId = ledger.database.value(sql, [rootFrameId, range.branchId, range.after, upto]);
@@ -116,12 +149,17 @@ function projectSound(proof: SoundRun, ranges: readonly Range[]): Projection {
 }
 
 /** What a reader wants to know of a sound run beyond its state (spec/auto_mode 4.9). */
-function progressFacts(proof: SoundRun, state: ReducedRun, events: readonly LedgerEvent[]): Partial<ProjectedRun> {
+function progressFacts(
+  proof: SoundRun,
+  state: ReducedRun,
+  events: readonly LedgerEvent[],
+): Partial<ProjectedRun> {
   const { result_review_mode: reviewMode = null, approvals_reviewer: approver } = state.selection;
   const isMode = (RUN_MODES as readonly string[]).includes(state.mode);
   const started = events.findLast((event) => event.type === "auto_audit_started");
   return {
-    ...(isMode && (reviewMode === null || reviewMode === state.mode) && { resultReviewMode: state.mode as RunMode }),
+    ...(isMode &&
+      (reviewMode === null || reviewMode === state.mode) && { resultReviewMode: state.mode as RunMode }),
     ...((approver === "user" || approver === "auto_review") && { approvalsReviewer: approver }),
     ...(started !== undefined && { reviewRound: started.payload.round }),
     ...unresolvedFindings(proof, state, events),
@@ -153,9 +191,15 @@ function visibleEvents(proof: DamagedRun, ranges: readonly Range[]): StoredEvent
 }
 
 /** When the branch or its checkpoints are damaged, nothing says what is visible: its newest run reads as damaged. */
-function projectDamagedHistory(ledger: Ledger, rootFrameId: string, branchId: string, damage: Damage): Projection {
+function projectDamagedHistory(
+  ledger: Ledger,
+  rootFrameId: string,
+  branchId: string,
+  damage: Damage,
+): Projection {
   const stored = ledger.database.value(selectNewestRow, [rootFrameId, branchId]);
-  const runId = ledger.journal.newestRun(rootFrameId, branchId) ?? (typeof stored === "string" ? stored : undefined);
+  const runId =
+    ledger.journal.newestRun(rootFrameId, branchId) ?? (typeof stored === "string" ? stored : undefined);
   if (runId === undefined) return NOTHING;
   const eventRows = ledger.database.all(selectEventsOfRun, [runId]);
   const left: DamagedRun = { sound: false, row: ledger.findRun(runId)?.row, eventRows, damage };

@@ -24,7 +24,8 @@ export function reduceEvent(before: ReducedRun | undefined, event: LedgerEvent):
 }
 
 function startState(event: LedgerEvent): ReducedRun {
-  if (event.type !== "auto_run_started") throw new TypeError(`a run starts with auto_run_started, not ${event.type}`);
+  if (event.type !== "auto_run_started")
+    throw new TypeError(`a run starts with auto_run_started, not ${event.type}`);
   return {
     runId: event.runId,
     rootFrameId: event.rootFrameId,
@@ -96,9 +97,12 @@ function afterRepair(status: string): Partial<ReducedRun> {
 
 /** Why this event may not follow that state, or undefined (the transition table of spec/auto_mode 3.11). */
 export function illegalStep(before: ReducedRun | undefined, event: LedgerEvent): string | undefined {
-  if (before === undefined) return event.type === "auto_run_started" ? undefined : "the first event is not the start";
+  if (before === undefined)
+    return event.type === "auto_run_started" ? undefined : "the first event is not the start";
   const allowed = allowedIn(event);
-  return allowed.includes(before.status) ? undefined : `${event.type} may not follow the state ${before.status}`;
+  return allowed.includes(before.status)
+    ? undefined
+    : `${event.type} may not follow the state ${before.status}`;
 }
 
 function allowedIn(event: LedgerEvent): readonly RunStatus[] {

@@ -63,12 +63,24 @@ export function decodeReview(row: Row, findings: readonly Row[]): Review {
   } as unknown as Review;
 }
 
+/** The event of a row that was just made from this payload. */
+export function newEvent(row: Row, payload: LedgerEvent["payload"]): LedgerEvent {
+  const { payload_json: _, ...columns } = row;
+  const frame = decodeRow<Omit<LedgerEvent, "payload">>(columns);
+  return { ...frame, eventOrdinal: frame.eventCursor, occurredAt: frame.createdAt, payload } as LedgerEvent;
+}
+
 /** An event row, its payload checked against its digest (spec/auto_mode 2.2). Never throws: see `damage`. */
 export function decodeEvent(row: Row): StoredEvent {
   const { payload_json: text, ...columns } = row;
   const frame = decodeRow<Omit<StoredEvent, "payload">>(columns);
   const decoded = decodePayload(String(text), String(row["payload_sha256"]));
-  return { ...frame, eventOrdinal: frame.eventCursor, occurredAt: frame.createdAt, ...decoded } as StoredEvent;
+  return {
+    ...frame,
+    eventOrdinal: frame.eventCursor,
+    occurredAt: frame.createdAt,
+    ...decoded,
+  } as StoredEvent;
 }
 
 function decodePayload(text: string, expected: string): { payload: JsonObject | null; damage?: string } {
@@ -82,7 +94,9 @@ function decodePayload(text: string, expected: string): { payload: JsonObject | 
     return { payload: null, damage: "the payload is not an object" };
   }
   const sound = { payload: payload as JsonObject };
-  return canonicalDigest(payload) === expected ? sound : { ...sound, damage: "the payload does not match its digest" };
+  return canonicalDigest(payload) === expected
+    ? sound
+    : { ...sound, damage: "the payload does not match its digest" };
 }
 
 function canonicalDigest(value: unknown): string | null {

@@ -60,7 +60,9 @@ export function proveRun(database: Database, journal: Journal, runId: string): R
   return { sound: false, row: rows.row, eventRows: table(rows, "auto_mode_events"), damage: result.damage };
 }
 
-const selectByRun = new Map(runTables.map((each) => [each.name, `SELECT * FROM ${each.name} WHERE run_id = ?`]));
+const selectByRun = new Map(
+  runTables.map((each) => [each.name, `SELECT * FROM ${each.name} WHERE run_id = ?`]),
+);
 const selectRootOfEntries = "SELECT root_frame_id FROM journal WHERE run_id = ? LIMIT 1";
 
 function readRows(database: Database, runId: string): RunRows {
@@ -83,7 +85,8 @@ function check(journal: Journal, runId: string, rootFrameId: string, rows: RunRo
   const entries = journal.entriesOfRun(runId, rootFrameId);
   checkCommitments(entries, rows);
   const closed = entries.find((entry) => entry.details?.["reason"] === CLOSED_AS_DAMAGED);
-  if (closed !== undefined) throw new DamageFound("auto_mode_runs", runId, "was closed because it was damaged");
+  if (closed !== undefined)
+    throw new DamageFound("auto_mode_runs", runId, "was closed because it was damaged");
 
   const events = orderedEvents(table(rows, "auto_mode_events"), row);
   const sound: SoundRun = {
@@ -102,7 +105,8 @@ function check(journal: Journal, runId: string, rootFrameId: string, rows: RunRo
   if (last !== undefined && isOpen(sound.run)) journal.assertNothingAfter(runId, rootFrameId, last.position);
   if (sound.run.status === "verified") {
     const missing = missingForVerified(sound);
-    if (missing !== undefined) throw new DamageFound("auto_mode_runs", runId, `claims verified, but ${missing}`);
+    if (missing !== undefined)
+      throw new DamageFound("auto_mode_runs", runId, `claims verified, but ${missing}`);
   }
   return sound;
 }
@@ -146,7 +150,8 @@ export function storedDigest(row: Row, proofTable: ProofTable, key: string): str
   try {
     return rowDigest(row);
   } catch (error) {
-    if (error instanceof NotCanonicalError) throw new DamageFound(proofTable.name, key, `holds a value that ${error.reason}`);
+    if (error instanceof NotCanonicalError)
+      throw new DamageFound(proofTable.name, key, `holds a value that ${error.reason}`);
     throw error;
   }
 }
@@ -160,7 +165,8 @@ function orderedEvents(rows: readonly Row[], run: Row): LedgerEvent[] {
     const complain = (reason: string) => new DamageFound("auto_mode_events", event.eventId, reason);
     if (event.sequence !== index + 1) throw complain("breaks the order of its run's events");
     if (event.eventCursor <= lastCursor) throw complain("breaks the order of its session's events");
-    if (IDENTITY_COLUMNS.some((column) => row[column] !== run[column])) throw complain("belongs to another run");
+    if (IDENTITY_COLUMNS.some((column) => row[column] !== run[column]))
+      throw complain("belongs to another run");
     lastCursor = event.eventCursor;
     return event;
   });

@@ -15,7 +15,10 @@ const selectFrame = "SELECT * FROM frames WHERE frame_id = ?";
 export function requireSession(database: Database, rootFrameId: string): Row {
   const frame = database.get(selectFrame, [rootFrameId]);
   if (frame === undefined) {
-    throw new NotFoundError("session_not_found", `there is no session ${rootFrameId}`, { field: "rootFrameId", rootFrameId });
+    throw new NotFoundError("session_not_found", `there is no session ${rootFrameId}`, {
+      field: "rootFrameId",
+      rootFrameId,
+    });
   }
   if (frame["parent_id"] !== null || frame["root_frame_id"] !== rootFrameId) {
     throw new LedgerConflictError("not_a_root", `frame ${rootFrameId} is not the root of a session`, {
@@ -54,10 +57,14 @@ export function findFrame(database: Database, frameId: string): Row | undefined 
 export function requireBranch(ledger: Ledger, branchId: string, rootFrameId?: string): Row {
   const branch = ledger.row("session_branches", branchId);
   if (branch === undefined || (rootFrameId !== undefined && branch["root_frame_id"] !== rootFrameId)) {
-    throw new NotFoundError("branch_not_found", `there is no branch ${branchId}${rootFrameId === undefined ? "" : ` in session ${rootFrameId}`}`, {
-      field: "branchId",
-      branchId,
-    });
+    throw new NotFoundError(
+      "branch_not_found",
+      `there is no branch ${branchId}${rootFrameId === undefined ? "" : ` in session ${rootFrameId}`}`,
+      {
+        field: "branchId",
+        branchId,
+      },
+    );
   }
   return branch;
 }
@@ -97,7 +104,11 @@ export function historyOf(ledger: Ledger, rootFrameId: string, branchId: string)
   );
 }
 
-function readCheckpoint(ledger: Ledger, rootFrameId: string, checkpointId: string): LineageCheckpoint | undefined {
+function readCheckpoint(
+  ledger: Ledger,
+  rootFrameId: string,
+  checkpointId: string,
+): LineageCheckpoint | undefined {
   const row = ledger.row("session_checkpoints", checkpointId);
   if (row === undefined || row["root_frame_id"] !== rootFrameId) return undefined;
   const metadata = JSON.parse(String(row["metadata"])) as CheckpointMetadata;
@@ -109,7 +120,10 @@ function readCheckpoint(ledger: Ledger, rootFrameId: string, checkpointId: strin
     parentCheckpointId: row["parent_checkpoint_id"] === null ? null : String(row["parent_checkpoint_id"]),
     cursor: Number(row["auto_event_cursor"]),
     revertedTo,
-    resumeAfter: revertedTo === null ? null : (projection?.resume_cursors?.auto_event_cursor ?? undoCursor(ledger, metadata)),
+    resumeAfter:
+      revertedTo === null
+        ? null
+        : (projection?.resume_cursors?.auto_event_cursor ?? undoCursor(ledger, metadata)),
   };
 }
 

@@ -24,11 +24,13 @@ export function missingForVerified({ run, events, reviews, findings }: Evidence)
   }
   const newest = newestCompleted(events, candidateId);
   if (newest === undefined) return "no review of the candidate was completed";
-  if (newest.status !== "completed" || newest.verdict !== "pass") return "the newest review of the candidate is not a pass";
+  if (newest.status !== "completed" || newest.verdict !== "pass")
+    return "the newest review of the candidate is not a pass";
   const blocking = findings.find(
     (finding) => finding["candidate_id"] === candidateId && isMaterial(String(finding["severity"])),
   );
-  if (blocking !== undefined) return `finding ${String(blocking["finding_id"])} against the candidate is material`;
+  if (blocking !== undefined)
+    return `finding ${String(blocking["finding_id"])} against the candidate is material`;
   return undefined;
 }
 

@@ -7,7 +7,9 @@ import { Journal, LEDGER_ROOT } from "./journal.ts";
 import { rowKey } from "./rows.ts";
 import { proveRun, storedDigest } from "./run-proof.ts";
 
-const indexedTables: readonly ProofTable[] = Object.values(proofTables).filter((table) => table.scope === "index");
+const indexedTables: readonly ProofTable[] = Object.values(proofTables).filter(
+  (table) => table.scope === "index",
+);
 
 const selectRoots = `SELECT root_frame_id FROM journal UNION SELECT root_frame_id FROM auto_mode_runs
   UNION SELECT root_frame_id FROM frames ORDER BY 1`;
@@ -25,7 +27,9 @@ export function verifyAll(database: Database): SessionReport[] {
   const known = database.all(selectRoots).map((row) => String(row["root_frame_id"]));
   const roots = [...new Set([LEDGER_ROOT, ...known])];
   const sessions = roots.map((root) => verifySession(database, journal, root, committed));
-  const misplaced = indexedTables.flatMap((table) => findMisplacedRows(database, table, committed.get(table.name)));
+  const misplaced = indexedTables.flatMap((table) =>
+    findMisplacedRows(database, table, committed.get(table.name)),
+  );
   return attribute(sessions, misplaced);
 }
 
@@ -39,7 +43,8 @@ function verifySession(
   const broken = findDamage(() => {
     for (const entry of journal.chain(rootFrameId)) {
       entries += 1;
-      for (const { table, key, sha256 } of entry.commitments) committed.get(table)?.set(key, { sha256, rootFrameId });
+      for (const { table, key, sha256 } of entry.commitments)
+        committed.get(table)?.set(key, { sha256, rootFrameId });
     }
   });
   const runIds = database.all(selectRunsOfRoot, [rootFrameId, rootFrameId, rootFrameId]);
@@ -70,7 +75,11 @@ interface MisplacedRow {
 }
 
 /** Rows outside of runs that do not stand as the journals left them. */
-function findMisplacedRows(database: Database, table: ProofTable, committed: Committed = new Map()): MisplacedRow[] {
+function findMisplacedRows(
+  database: Database,
+  table: ProofTable,
+  committed: Committed = new Map(),
+): MisplacedRow[] {
   const misplaced: MisplacedRow[] = [];
   const missing = new Map(committed);
   for (const row of database.all(`SELECT * FROM ${table.name}`)) {
@@ -78,13 +87,15 @@ function findMisplacedRows(database: Database, table: ProofTable, committed: Com
     const commitment = missing.get(key);
     missing.delete(key);
     const stored = findDamage(() => storedDigest(row, table, key));
-    const reason = stored instanceof DamageFound ? stored.damage.reason : judgeRow(stored, commitment?.sha256 ?? null);
+    const reason =
+      stored instanceof DamageFound ? stored.damage.reason : judgeRow(stored, commitment?.sha256 ?? null);
     if (reason === undefined) continue;
     const rootFrameId = commitment?.rootFrameId ?? String(row["root_frame_id"] ?? LEDGER_ROOT);
     misplaced.push({ rootFrameId, damage: { table: table.name, key, reason } });
   }
   for (const [key, { sha256, rootFrameId }] of missing) {
-    if (sha256 !== null) misplaced.push({ rootFrameId, damage: { table: table.name, key, reason: "is missing" } });
+    if (sha256 !== null)
+      misplaced.push({ rootFrameId, damage: { table: table.name, key, reason: "is missing" } });
   }
   return misplaced;
 }

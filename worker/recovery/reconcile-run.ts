@@ -40,7 +40,9 @@ function closeOpenReviews(runId: string, proof: RunProof, now: number, context: 
   assertSound(proof, runId);
   for (const review of proof.reviews) {
     if (review["status"] !== "started") continue;
-    const reviewRunId = String(review["review_run_id"]) as Parameters<typeof completeReview>[0]["reviewRunId"];
+    const reviewRunId = String(review["review_run_id"]) as Parameters<
+      typeof completeReview
+    >[0]["reviewRunId"];
     completeReview(
       {
         reviewRunId,
@@ -48,7 +50,8 @@ function closeOpenReviews(runId: string, proof: RunProof, now: number, context: 
         status: "unavailable",
         verdict: "review_unavailable",
         assessment: {
-          public_summary: "The tab that ran this review exited before the reviewer answered. No verdict was given.",
+          public_summary:
+            "The tab that ran this review exited before the reviewer answered. No verdict was given.",
           reconciled_by: REASON,
         },
         findings: [],

@@ -21,7 +21,9 @@ export function migrate(database: Database): void {
   const applicationId = Number(database.value("PRAGMA application_id"));
   const isEmpty = database.value("SELECT COUNT(*) FROM sqlite_schema") === 0;
   if (!isEmpty && applicationId !== APPLICATION_ID) {
-    throw new StorageUnavailableError("not_a_ledger", "the database file is not a Countersign ledger", { applicationId });
+    throw new StorageUnavailableError("not_a_ledger", "the database file is not a Countersign ledger", {
+      applicationId,
+    });
   }
   if (version > SCHEMA_VERSION) {
     throw new SchemaTooNewError(

@@ -72,4 +72,6 @@ export const proofTables = {
 export type ProofTableName = keyof typeof proofTables;
 
 /** The tables whose rows make up a run's proof, besides its journal entries. */
-export const runTables: readonly ProofTable[] = Object.values(proofTables).filter((each) => each.scope === "run");
+export const runTables: readonly ProofTable[] = Object.values(proofTables).filter(
+  (each) => each.scope === "run",
+);

@@ -119,7 +119,7 @@ CREATE TABLE auto_mode_events (
   UNIQUE (run_id, idempotency_key),
   FOREIGN KEY (run_id, root_frame_id, branch_id, turn_id, execution_id)
     REFERENCES auto_mode_runs (run_id, root_frame_id, branch_id, turn_id, execution_id) ON DELETE CASCADE
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX auto_mode_events_one_terminal ON auto_mode_events (run_id) WHERE type = 'auto_run_terminal';
 CREATE INDEX auto_mode_events_by_branch ON auto_mode_events (root_frame_id, branch_id, event_cursor);
 CREATE INDEX auto_mode_events_starts ON auto_mode_events (root_frame_id, branch_id, event_cursor)
@@ -213,7 +213,7 @@ CREATE TABLE journal (
   skip_sha256       TEXT NOT NULL,
   entry_sha256      TEXT NOT NULL,
   PRIMARY KEY (root_frame_id, position)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX journal_by_run ON journal (run_id, run_ordinal) WHERE run_id IS NOT NULL;
 CREATE INDEX journal_starts ON journal (root_frame_id, branch_id, position) WHERE run_ordinal = 1;
 

@@ -1,24 +1,24 @@
-import type { Database as SqliteDatabase, PreparedStatement, SAHPoolUtil, Sqlite3Static } from "@sqlite.org/sqlite-wasm";
+import type { PreparedStatement, Sqlite3Static, Database as SqliteDatabase } from "@sqlite.org/sqlite-wasm";
+import { FastBinder } from "./fast-binder.ts";
 import { sqliteError } from "./sqlite-error.ts";
 
 export type SqlValue = string | number | bigint | null | Uint8Array;
 export type Row = Record<string, SqlValue>;
-
-type Sqlite3 = Sqlite3Static;
-export type { SAHPoolUtil };
 
 /**
  * One SQLite connection with its prepared statements kept. Everything is synchronous; a failure is thrown as a
  * typed storage error, never as an integrity failure.
  */
 export class Database {
-  readonly #sqlite3: Sqlite3;
+  readonly #sqlite3: Sqlite3Static;
   readonly #connection: SqliteDatabase;
   readonly #statements = new Map<string, PreparedStatement>();
+  readonly #binder: FastBinder;
 
-  constructor(sqlite3: Sqlite3, connection: SqliteDatabase) {
+  constructor(sqlite3: Sqlite3Static, connection: SqliteDatabase) {
     this.#sqlite3 = sqlite3;
     this.#connection = connection;
+    this.#binder = new FastBinder(sqlite3);
   }
 
   /** All rows that a statement answers. */
@@ -32,12 +32,16 @@ export class Database {
 
   /** The first row, or undefined. */
   get(sql: string, parameters: readonly SqlValue[] = []): Row | undefined {
-    return this.#use(sql, parameters, (statement) => (statement.step() ? (statement.get({}) as Row) : undefined));
+    return this.#use(sql, parameters, (statement) =>
+      statement.step() ? (statement.get({}) as Row) : undefined,
+    );
   }
 
   /** The first column of the first row, or undefined. */
   value(sql: string, parameters: readonly SqlValue[] = []): SqlValue | undefined {
-    return this.#use(sql, parameters, (statement) => (statement.step() ? (statement.get(0) as SqlValue) : undefined));
+    return this.#use(sql, parameters, (statement) =>
+      statement.step() ? (statement.get(0) as SqlValue) : undefined,
+    );
   }
 
   /** Runs a statement to its end; gives the number of rows that it changed. */
@@ -73,7 +77,11 @@ export class Database {
     this.#connection.close();
   }
 
-  #use<Result>(sql: string, parameters: readonly SqlValue[], work: (statement: PreparedStatement) => Result): Result {
+  #use<Result>(
+    sql: string,
+    parameters: readonly SqlValue[],
+    work: (statement: PreparedStatement) => Result,
+  ): Result {
     try {
       let statement = this.#statements.get(sql);
       if (statement === undefined) {
@@ -81,13 +89,23 @@ export class Database {
         this.#statements.set(sql, statement);
       }
       try {
-        if (parameters.length > 0) statement.bind([...parameters]);
+        this.#bind(statement, parameters);
         return work(statement);
       } finally {
-        statement.reset(true);
+        statement.reset();
       }
     } catch (error) {
       throw sqliteError(error);
     }
+  }
+
+  /** Binds every parameter, so that none is left from the statement's last use. */
+  #bind(statement: PreparedStatement, parameters: readonly SqlValue[]): void {
+    if (parameters.length !== statement.parameterCount) {
+      throw new RangeError(`${parameters.length} values for ${statement.parameterCount} parameters`);
+    }
+    parameters.forEach((value, index) => {
+      if (!this.#binder.bind(statement, index + 1, value)) statement.bind(index + 1, value);
+    });
   }
 }

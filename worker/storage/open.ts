@@ -32,7 +32,8 @@ export async function openStorage(request: OpenRequest): Promise<OpenedStorage> 
   if (request.storage === "memory") return openMemory(sqlite3, "memory was asked for");
   const obstacle = await opfsObstacle();
   if (obstacle === undefined) return openOpfs(sqlite3, request.name);
-  if (request.storage === "auto" && request.allowMemory) return openMemory(sqlite3, `${obstacle}; memory was allowed`);
+  if (request.storage === "auto" && request.allowMemory)
+    return openMemory(sqlite3, `${obstacle}; memory was allowed`);
   throw new StorageUnavailableError(
     "opfs_unavailable",
     `the ledger can't be stored here: ${obstacle}. Pass allowMemory to go on without durable storage`,
@@ -45,7 +46,10 @@ async function opfsObstacle(): Promise<string | undefined> {
   if (typeof navigator.storage?.getDirectory !== "function") {
     return "this browser (or a page that is not served over HTTPS or localhost) has no origin-private file system";
   }
-  if (typeof FileSystemFileHandle === "undefined" || !("createSyncAccessHandle" in FileSystemFileHandle.prototype)) {
+  if (
+    typeof FileSystemFileHandle === "undefined" ||
+    !("createSyncAccessHandle" in FileSystemFileHandle.prototype)
+  ) {
     return "this browser has no synchronous file access in workers";
   }
   try {
@@ -60,20 +64,30 @@ async function startSqlite(wasmUrl: string | null): Promise<Sqlite3Static> {
   // The "opfs" VFSes need special headers, one of them corrupts databases, and their start-up can hang in Firefox.
   Object.assign(globalThis, { sqlite3ApiConfig: { disable: { vfs: { opfs: true, "opfs-wl": true } } } });
   const init = sqlite3InitModule as (options: object) => Promise<Sqlite3Static>;
-  const options = wasmUrl === null ? {} : { locateFile: (file: string) => (file.endsWith(".wasm") ? wasmUrl : file) };
+  const options =
+    wasmUrl === null ? {} : { locateFile: (file: string) => (file.endsWith(".wasm") ? wasmUrl : file) };
   try {
     return await withLimit(init(options), INIT_LIMIT_MS, "SQLite did not start");
   } catch (error) {
-    throw new StorageUnavailableError("sqlite_failed", `SQLite (WebAssembly) failed to start: ${describe(error)}`, {
-      reason: describe(error),
-      wasmUrl,
-    });
+    throw new StorageUnavailableError(
+      "sqlite_failed",
+      `SQLite (WebAssembly) failed to start: ${describe(error)}`,
+      {
+        reason: describe(error),
+        wasmUrl,
+      },
+    );
   }
 }
 
 function openMemory(sqlite3: Sqlite3Static, reason: string): Promise<OpenedStorage> {
   const connection = new sqlite3.oo1.DB(":memory:", "c");
-  return finishOpening(sqlite3, new Database(sqlite3, connection), { kind: "memory", reason, vfs: "memdb" }, () => {});
+  return finishOpening(
+    sqlite3,
+    new Database(sqlite3, connection),
+    { kind: "memory", reason, vfs: "memdb" },
+    () => {},
+  );
 }
 
 async function openOpfs(sqlite3: Sqlite3Static, name: string): Promise<OpenedStorage> {
@@ -83,7 +97,11 @@ async function openOpfs(sqlite3: Sqlite3Static, name: string): Promise<OpenedSto
   };
   try {
     const connection = new pool.OpfsSAHPoolDb(DATABASE_FILE);
-    const kind = { kind: "opfs", reason: "the origin-private file system is available", vfs: pool.vfsName } as const;
+    const kind = {
+      kind: "opfs",
+      reason: "the origin-private file system is available",
+      vfs: pool.vfsName,
+    } as const;
     return await finishOpening(sqlite3, new Database(sqlite3, connection), kind, release);
   } catch (error) {
     if (!pool.isPaused()) release();
@@ -106,9 +124,13 @@ async function installPool(sqlite3: Sqlite3Static, name: string): Promise<SAHPoo
       return await sqlite3.installOpfsSAHPoolVfs(poolOptions);
     } catch (error) {
       if (!isBusy(error)) {
-        throw new StorageUnavailableError("opfs_failed", `the ledger's files can't be opened: ${describe(error)}`, {
-          reason: describe(error),
-        });
+        throw new StorageUnavailableError(
+          "opfs_failed",
+          `the ledger's files can't be opened: ${describe(error)}`,
+          {
+            reason: describe(error),
+          },
+        );
       }
       if (performance.now() > giveUpAt) {
         throw new HostUnavailableError(
@@ -163,7 +185,10 @@ async function finishOpening(
 }
 
 /** Sets the pragmas and checks what SQLite made of each: an unsupported one is ignored without a word. */
-function configure(database: Database, kind: StorageReport["kind"]): { journalMode: string; synchronous: string } {
+function configure(
+  database: Database,
+  kind: StorageReport["kind"],
+): { journalMode: string; synchronous: string } {
   // Exclusive locking must come first: without it WAL silently stays off in the pool.
   const wanted: readonly (readonly [pragma: string, value: string, answer: string])[] = [
     ["locking_mode", "exclusive", "exclusive"],
@@ -176,11 +201,15 @@ function configure(database: Database, kind: StorageReport["kind"]): { journalMo
     const set = database.value(`PRAGMA ${pragma} = ${value}`);
     const got = String(set ?? database.value(`PRAGMA ${pragma}`));
     if (got !== answer) {
-      throw new StorageUnavailableError("pragma_refused", `SQLite answers ${pragma} = ${got}, expected ${answer}`, {
-        pragma,
-        expected: answer,
-        got,
-      });
+      throw new StorageUnavailableError(
+        "pragma_refused",
+        `SQLite answers ${pragma} = ${got}, expected ${answer}`,
+        {
+          pragma,
+          expected: answer,
+          got,
+        },
+      );
     }
   }
   return { journalMode: kind === "opfs" ? "wal" : "memory", synchronous: "full" };

@@ -1,4 +1,9 @@
-import { IntegrityError, LedgerError, StorageFullError, StorageUnavailableError } from "../../src/protocol/errors.ts";
+import {
+  IntegrityError,
+  LedgerError,
+  StorageFullError,
+  StorageUnavailableError,
+} from "../../src/protocol/errors.ts";
 
 const SQLITE_CORRUPT = 11;
 const SQLITE_FULL = 13;
@@ -17,12 +22,20 @@ export function sqliteError(error: unknown): unknown {
   const details = { resultCode, sqlite: error.message };
   switch (resultCode & 0xff) {
     case SQLITE_FULL:
-      return new StorageFullError("storage_full", "no space is left for the database; the command was rolled back", details);
+      return new StorageFullError(
+        "storage_full",
+        "no space is left for the database; the command was rolled back",
+        details,
+      );
     case SQLITE_CONSTRAINT:
       return new ConstraintError("constraint", `a database constraint was broken: ${error.message}`, details);
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      return new IntegrityError("database_corrupt", `the database file is damaged: ${error.message}`, details);
+      return new IntegrityError(
+        "database_corrupt",
+        `the database file is damaged: ${error.message}`,
+        details,
+      );
     default:
       return new StorageUnavailableError("storage_failed", `the database failed: ${error.message}`, details);
   }

@@ -77,7 +77,9 @@ function toAudit({ auditId, start, completion }: AuditPair): Audit {
     completedAt: completion?.createdAt,
     eventOrdinal: last.eventCursor,
   };
-  return Object.fromEntries(Object.entries(audit).filter(([, value]) => value !== undefined)) as unknown as Audit;
+  return Object.fromEntries(
+    Object.entries(audit).filter(([, value]) => value !== undefined),
+  ) as unknown as Audit;
 }
 
 /** The texts in an event's payload; whatever else tampering put there is left out. */
@@ -108,6 +110,7 @@ function withheldIfDamaged(ledger: Ledger, audit: Audit): Audit {
     status: "failed",
     risk: "unknown",
     errorKind: "integrity_failure",
-    publicSummary: "The record of this review was changed after it was written; its verdict can't be trusted.",
+    publicSummary:
+      "The record of this review was changed after it was written; its verdict can't be trusted.",
   };
 }

@@ -13,10 +13,14 @@ export const ensureBranch: Handler<typeof branches.ensure> = (input, { ledger, c
   const existing = ledger.database.get(selectBranch, [branchId]);
   if (existing !== undefined) {
     if (existing["root_frame_id"] !== rootFrameId) {
-      throw new LedgerConflictError("branch_of_other_session", `branch ${branchId} belongs to another session`, {
-        field: "branchId",
-        branchId,
-      });
+      throw new LedgerConflictError(
+        "branch_of_other_session",
+        `branch ${branchId} belongs to another session`,
+        {
+          field: "branchId",
+          branchId,
+        },
+      );
     }
     return { ...decodeBranch(existing), created: false };
   }

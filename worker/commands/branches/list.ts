@@ -3,7 +3,8 @@ import { decodeBranch } from "../../ledger/rows.ts";
 import { requireSession } from "../../ledger/sessions.ts";
 import type { Handler } from "../command.ts";
 
-const selectBranches = "SELECT * FROM session_branches WHERE root_frame_id = ? ORDER BY created_at, branch_id";
+const selectBranches =
+  "SELECT * FROM session_branches WHERE root_frame_id = ? ORDER BY created_at, branch_id";
 
 export const listBranches: Handler<typeof branches.list> = ({ rootFrameId }, { ledger }) => {
   requireSession(ledger.database, rootFrameId);

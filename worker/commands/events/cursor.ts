@@ -8,9 +8,13 @@ const selectOfRange = `SELECT MAX(event_cursor) FROM auto_mode_events
 
 export const eventCursor: Handler<typeof events.cursor> = ({ rootFrameId, branchId }, { ledger }) => {
   requireSession(ledger.database, rootFrameId);
-  if (branchId === undefined) return { cursor: Number(ledger.database.value(selectOfSession, [rootFrameId]) ?? 0) };
+  if (branchId === undefined)
+    return { cursor: Number(ledger.database.value(selectOfSession, [rootFrameId]) ?? 0) };
   const newest = soundHistoryOf(ledger, rootFrameId, branchId).map(({ branchId: branch, after, upto }) =>
-    Number(ledger.database.value(selectOfRange, [rootFrameId, branch, after, upto ?? Number.MAX_SAFE_INTEGER]) ?? 0),
+    Number(
+      ledger.database.value(selectOfRange, [rootFrameId, branch, after, upto ?? Number.MAX_SAFE_INTEGER]) ??
+        0,
+    ),
   );
   return { cursor: Math.max(0, ...newest) };
 };

@@ -22,7 +22,13 @@ export const listEvents: Handler<typeof events.list> = (input, { ledger }) => {
   }
   const result: StoredEvent[] = [];
   for (const range of clipRanges(soundHistoryOf(ledger, rootFrameId, branchId), upto)) {
-    const bounds = [rootFrameId, range.branchId, Math.max(after, range.after), range.upto, limit - result.length];
+    const bounds = [
+      rootFrameId,
+      range.branchId,
+      Math.max(after, range.after),
+      range.upto,
+      limit - result.length,
+    ];
     result.push(...ledger.database.all(selectOfBranch, bounds).map(decodeEvent));
   }
   return result;

@@ -37,7 +37,10 @@ export const createFrame: Handler<typeof frames.create> = (input, context) => {
     command: "frames.create",
     rootFrameId,
     at,
-    writes: parent === undefined ? [frame, { act: "insert", table: "session_branches", row: newBranchRow(frameId, frameId, null, at) }] : [frame],
+    writes:
+      parent === undefined
+        ? [frame, { act: "insert", table: "session_branches", row: newBranchRow(frameId, frameId, null, at) }]
+        : [frame],
   });
   return { ...toFrame(row), created: true };
 };
@@ -45,21 +48,31 @@ export const createFrame: Handler<typeof frames.create> = (input, context) => {
 function requireParent({ ledger }: Context, parentId: string): Row {
   const parent = findFrame(ledger.database, parentId);
   if (parent !== undefined) return parent;
-  throw new NotFoundError("frame_not_found", `there is no frame ${parentId}`, { field: "parentId", parentId });
+  throw new NotFoundError("frame_not_found", `there is no frame ${parentId}`, {
+    field: "parentId",
+    parentId,
+  });
 }
 
 function requireProject({ ledger }: Context, projectId: string): void {
   if (ledger.database.value(selectProjectId, [projectId]) !== undefined) return;
-  throw new NotFoundError("project_not_found", `there is no project ${projectId}`, { field: "projectId", projectId });
+  throw new NotFoundError("project_not_found", `there is no project ${projectId}`, {
+    field: "projectId",
+    projectId,
+  });
 }
 
 function sameFrame(existing: Row, wanted: Row): Frame & { created: boolean } {
   const differing = Object.keys(wanted).find((column) => existing[column] !== wanted[column]);
   if (differing === undefined) return { ...toFrame(existing), created: false };
-  throw new LedgerConflictError("frame_exists", `frame ${String(existing["frame_id"])} exists with another ${differing}`, {
-    field: "frameId",
-    frameId: existing["frame_id"],
-  });
+  throw new LedgerConflictError(
+    "frame_exists",
+    `frame ${String(existing["frame_id"])} exists with another ${differing}`,
+    {
+      field: "frameId",
+      frameId: existing["frame_id"],
+    },
+  );
 }
 
 function toFrame({ status: _, ...row }: Row): Frame {

@@ -12,10 +12,14 @@ export const createProject: Handler<typeof projects.create> = (input, { ledger, 
   const existing = ledger.database.get(selectProject, [projectId]);
   if (existing !== undefined) {
     if (existing["name"] !== input.name || existing["description"] !== description) {
-      throw new LedgerConflictError("project_exists", `project ${projectId} exists with another name or description`, {
-        field: "projectId",
-        projectId,
-      });
+      throw new LedgerConflictError(
+        "project_exists",
+        `project ${projectId} exists with another name or description`,
+        {
+          field: "projectId",
+          projectId,
+        },
+      );
     }
     return { ...decodeRow<Project>(existing), created: false };
   }

@@ -8,7 +8,14 @@ import { decodeReview } from "../../ledger/rows.ts";
 import type { SoundRun } from "../../ledger/run-proof.ts";
 import type { Row } from "../../storage/database.ts";
 import type { Context, Handler } from "../command.ts";
-import { assertReplayable, committed, keyReused, lastEvent, replayedEvent, requireMutable } from "../runs/guards.ts";
+import {
+  assertReplayable,
+  committed,
+  keyReused,
+  lastEvent,
+  replayedEvent,
+  requireMutable,
+} from "../runs/guards.ts";
 
 type Input = ParsedOf<typeof reviews.complete>;
 
@@ -31,11 +38,16 @@ export const completeReview: Handler<typeof reviews.complete> = (input, context)
   const requestSha256 = digest(request);
   const runId = runOfReview(context, reviewRunId);
   const proof = ledger.run(runId);
-  const replayed = replayedEvent(proof, runId, { idempotencyKey, type: "auto_audit_completed", requestSha256 });
+  const replayed = replayedEvent(proof, runId, {
+    idempotencyKey,
+    type: "auto_audit_completed",
+    requestSha256,
+  });
   if (replayed !== undefined) {
     assertReplayable(ledger, proof, runId);
     const review = reviewOf(proof, reviewRunId);
-    if (review["completion_idempotency_key"] !== idempotencyKey) throw keyReused(runId, idempotencyKey, "reviews.complete");
+    if (review["completion_idempotency_key"] !== idempotencyKey)
+      throw keyReused(runId, idempotencyKey, "reviews.complete");
     return committed(decodeReview(review, findingsOf(proof, reviewRunId)), replayed, false);
   }
   const run = requireMutable(ledger, proof, runId);
@@ -63,7 +75,7 @@ export const completeReview: Handler<typeof reviews.complete> = (input, context)
     at,
     run: { status: "candidate" },
     writes: [
-      { act: "update", table: "review_runs", row: completed },
+      { act: "update", table: "review_runs", before: review, row: completed },
       ...findings.map((finding, ordinal) => findingWrite(review, finding, ordinal, at)),
     ],
     event: {
@@ -115,7 +127,10 @@ function derivedFindingId(reviewRunId: string, ordinal: number, fingerprint: str
 function runOfReview({ ledger }: Context, reviewRunId: string): string {
   const runId = ledger.database.value(selectRunOfReview, [reviewRunId]);
   if (typeof runId === "string") return runId;
-  throw new NotFoundError("review_not_found", `there is no review ${reviewRunId}`, { field: "reviewRunId", reviewRunId });
+  throw new NotFoundError("review_not_found", `there is no review ${reviewRunId}`, {
+    field: "reviewRunId",
+    reviewRunId,
+  });
 }
 
 function reviewOf({ reviews, run }: SoundRun, reviewRunId: string): Row {
@@ -131,10 +146,14 @@ function findingsOf({ findings }: SoundRun, reviewRunId: string): Row[] {
 function openReview(run: SoundRun, reviewRunId: string): Row {
   const review = reviewOf(run, reviewRunId);
   if (review["status"] === "started") return review;
-  throw new LedgerConflictError("review_closed", `review ${reviewRunId} was closed as ${String(review["status"])}`, {
-    reviewRunId,
-    status: review["status"],
-  });
+  throw new LedgerConflictError(
+    "review_closed",
+    `review ${reviewRunId} was closed as ${String(review["status"])}`,
+    {
+      reviewRunId,
+      status: review["status"],
+    },
+  );
 }
 
 function assertFindingsFree({ ledger }: Context, findings: readonly FindingRecord[]): void {

@@ -7,13 +7,23 @@ import { decodeReview } from "../../ledger/rows.ts";
 import type { SoundRun } from "../../ledger/run-proof.ts";
 import type { Row } from "../../storage/database.ts";
 import type { Context, Handler } from "../command.ts";
-import { assertReplayable, committed, keyReused, lastEvent, replayedEvent, requireMutable } from "../runs/guards.ts";
+import {
+  assertReplayable,
+  committed,
+  keyReused,
+  lastEvent,
+  replayedEvent,
+  requireMutable,
+} from "../runs/guards.ts";
 
 type Input = ParsedOf<typeof reviews.start>;
 
 const selectTaken = "SELECT review_run_id FROM review_runs WHERE review_run_id = ? OR audit_id = ?";
 
-const SUBJECT = { subject_kind: "result_review", subject_entity_kind: "candidate_evidence_snapshot" } as const;
+const SUBJECT = {
+  subject_kind: "result_review",
+  subject_entity_kind: "candidate_evidence_snapshot",
+} as const;
 
 export const startReview: Handler<typeof reviews.start> = (input, context) => {
   const { ledger, caller, now, newId } = context;
@@ -77,11 +87,15 @@ export const startReview: Handler<typeof reviews.start> = (input, context) => {
 function assertEvidenceDigest(input: Input): void {
   const actual = digest(input.evidenceSnapshot);
   if (actual === input.evidenceSnapshotSha256) return;
-  throw new LedgerConflictError("evidence_digest", `the evidence has the digest ${actual}, not ${input.evidenceSnapshotSha256}`, {
-    field: "evidenceSnapshotSha256",
-    expected: actual,
-    actual: input.evidenceSnapshotSha256,
-  });
+  throw new LedgerConflictError(
+    "evidence_digest",
+    `the evidence has the digest ${actual}, not ${input.evidenceSnapshotSha256}`,
+    {
+      field: "evidenceSnapshotSha256",
+      expected: actual,
+      actual: input.evidenceSnapshotSha256,
+    },
+  );
 }
 
 function startedBefore({ run, reviews, findings }: SoundRun, input: Input) {
@@ -99,37 +113,55 @@ function startedBefore({ run, reviews, findings }: SoundRun, input: Input) {
 
 function assertCandidateIsBound({ run }: SoundRun, input: Input): void {
   if (run.status !== "candidate") {
-    throw new LedgerConflictError("no_candidate", `run ${run.runId} is ${run.status}; a review needs a recorded candidate`, {
-      runId: run.runId,
-      status: run.status,
-    });
+    throw new LedgerConflictError(
+      "no_candidate",
+      `run ${run.runId} is ${run.status}; a review needs a recorded candidate`,
+      {
+        runId: run.runId,
+        status: run.status,
+      },
+    );
   }
   const differing = (["candidateId", "candidateSnapshotSha256", "evidenceSnapshotSha256"] as const).find(
     (field) => run[field] !== input[field],
   );
   if (differing === undefined) return;
-  throw new LedgerConflictError("candidate_mismatch", `${differing} is ${input[differing]}, but the run's is ${run[differing]}`, {
-    field: differing,
-    runId: run.runId,
-    expected: run[differing],
-    actual: input[differing],
-  });
+  throw new LedgerConflictError(
+    "candidate_mismatch",
+    `${differing} is ${input[differing]}, but the run's is ${run[differing]}`,
+    {
+      field: differing,
+      runId: run.runId,
+      expected: run[differing],
+      actual: input[differing],
+    },
+  );
 }
 
 function assertIdsFree({ ledger }: Context, reviewRunId: string, auditId: string): void {
   const taken = ledger.database.value(selectTaken, [reviewRunId, auditId]);
   if (taken === undefined) return;
   const field = taken === reviewRunId ? "reviewRunId" : "auditId";
-  throw new LedgerConflictError("id_taken", `the ${field} ${field === "auditId" ? auditId : reviewRunId} is taken`, {
-    field,
-    reviewRunId: taken,
-  });
+  throw new LedgerConflictError(
+    "id_taken",
+    `the ${field} ${field === "auditId" ? auditId : reviewRunId} is taken`,
+    {
+      field,
+      reviewRunId: taken,
+    },
+  );
 }
 
 function reviewRow(
   { run }: SoundRun,
   input: Input,
-  made: { reviewRunId: string; auditId: string; requestSha256: string; auditRequestDigest: string; at: number },
+  made: {
+    reviewRunId: string;
+    auditId: string;
+    requestSha256: string;
+    auditRequestDigest: string;
+    at: number;
+  },
 ): Row {
   return {
     review_run_id: made.reviewRunId,

@@ -56,10 +56,14 @@ export function requireMutable(ledger: Ledger, proof: RunProof, runId: string): 
     current.runId === runId &&
     showsWholeRun(proof, current.ranges);
   if (!isHead) {
-    throw new LedgerConflictError("not_branch_head", `run ${runId} is not what the branch head of ${run.branchId} shows`, {
-      runId,
-      branchId: run.branchId,
-    });
+    throw new LedgerConflictError(
+      "not_branch_head",
+      `run ${runId} is not what the branch head of ${run.branchId} shows`,
+      {
+        runId,
+        branchId: run.branchId,
+      },
+    );
   }
   return proof;
 }
@@ -75,7 +79,9 @@ export function assertNotFinished({ run }: SoundRun): void {
 
 function assertLocal({ run }: SoundRun): void {
   if (run.trustState === "local") return;
-  throw new LedgerConflictError("run_imported", `run ${run.runId} is imported history and can't change`, { runId: run.runId });
+  throw new LedgerConflictError("run_imported", `run ${run.runId} is imported history and can't change`, {
+    runId: run.runId,
+  });
 }
 
 /**

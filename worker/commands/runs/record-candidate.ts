@@ -40,17 +40,26 @@ export const recordCandidate: Handler<typeof runs.recordCandidate> = (input, { l
       candidate_artifact_ids_json: canonicalJson(candidate.candidate_artifact_ids),
       candidate_version_ids_json: canonicalJson(candidate.candidate_version_ids),
     },
-    event: { type: "candidate_ready", idempotencyKey, requestSha256, payload: { ...candidate, status: "candidate" } },
+    event: {
+      type: "candidate_ready",
+      idempotencyKey,
+      requestSha256,
+      payload: { ...candidate, status: "candidate" },
+    },
   });
   return committed(after.run, lastEvent(after), true);
 };
 
 function assertMayRecord({ run, events }: SoundRun, candidate: CandidateFields): void {
   if (run.status !== "running" && run.status !== "candidate") {
-    throw new LedgerConflictError("phase_active", `run ${run.runId} is ${run.status}; its candidate can't change now`, {
-      runId: run.runId,
-      status: run.status,
-    });
+    throw new LedgerConflictError(
+      "phase_active",
+      `run ${run.runId} is ${run.status}; its candidate can't change now`,
+      {
+        runId: run.runId,
+        status: run.status,
+      },
+    );
   }
   const wanted = canonicalJson({ ...candidate, status: "candidate" });
   const rebound = events.some(

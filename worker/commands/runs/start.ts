@@ -3,9 +3,9 @@ import { digest } from "../../../src/proof/sha256.ts";
 import type { ParsedOf } from "../../../src/protocol/command.ts";
 import { LedgerConflictError } from "../../../src/protocol/errors.ts";
 import { isActive, type runs } from "../../../src/protocol/runs.ts";
-import type { RunProof } from "../../ledger/run-proof.ts";
-import { currentRun, showsWholeRun } from "../../ledger/project.ts";
 import { DamageFound, findDamage } from "../../ledger/damage.ts";
+import { currentRun, showsWholeRun } from "../../ledger/project.ts";
+import type { RunProof } from "../../ledger/run-proof.ts";
 import { requireSession, requireSoundBranch } from "../../ledger/sessions.ts";
 import type { Row } from "../../storage/database.ts";
 import type { Context, Handler } from "../command.ts";
@@ -101,7 +101,11 @@ function startDigest(input: Input, branchId: string) {
 
 function replay({ ledger }: Context, proof: RunProof, runId: string, input: Input, requestSha256: string) {
   if (proof.sound && proof.run.abandonedAt !== null) {
-    throw new LedgerConflictError("run_abandoned", `run ${runId} of this key lies on an abandoned branch tail`, { runId });
+    throw new LedgerConflictError(
+      "run_abandoned",
+      `run ${runId} of this key lies on an abandoned branch tail`,
+      { runId },
+    );
   }
   assertReplayable(ledger, proof, runId);
   const isSameRun = input.runId === undefined || input.runId === runId;
@@ -133,7 +137,13 @@ function assertBranchFree({ ledger }: Context, rootFrameId: string, branchId: st
 }
 
 /** An unfinished run that the branch no longer shows, or that is damaged, gives way; the journal says why. */
-function abandonHiddenRun({ ledger, caller }: Context, rootFrameId: string, branchId: string, branch: Row, at: number): void {
+function abandonHiddenRun(
+  { ledger, caller }: Context,
+  rootFrameId: string,
+  branchId: string,
+  branch: Row,
+  at: number,
+): void {
   const runId = ledger.database.value(selectActive, [rootFrameId, branchId]);
   if (typeof runId !== "string") return;
   const proof = ledger.run(runId);
@@ -151,7 +161,13 @@ function abandonHiddenRun({ ledger, caller }: Context, rootFrameId: string, bran
 }
 
 function assertIdsFree({ ledger }: Context, input: Input, runId: string, branchId: string): void {
-  const taken = ledger.database.value(selectTaken, [runId, input.rootFrameId, branchId, input.turnId, input.executionId]);
+  const taken = ledger.database.value(selectTaken, [
+    runId,
+    input.rootFrameId,
+    branchId,
+    input.turnId,
+    input.executionId,
+  ]);
   if (taken === undefined) return;
   const field = taken === runId ? "runId" : "executionId";
   throw new LedgerConflictError(

@@ -4,7 +4,14 @@ import type { runs, TerminalStatus } from "../../../src/protocol/runs.ts";
 import type { SoundRun } from "../../ledger/run-proof.ts";
 import { missingForCompletedWithIssues, missingForVerified } from "../../ledger/verified.ts";
 import type { Handler } from "../command.ts";
-import { assertNotFinished, assertReplayable, committed, lastEvent, replayedEvent, requireMutable } from "./guards.ts";
+import {
+  assertNotFinished,
+  assertReplayable,
+  committed,
+  lastEvent,
+  replayedEvent,
+  requireMutable,
+} from "./guards.ts";
 
 export const terminateRun: Handler<typeof runs.terminate> = (input, { ledger, caller, now }) => {
   const { runId, idempotencyKey, status, reason } = input;
@@ -47,21 +54,29 @@ function assertNoOpenPhase({ run, reviews }: SoundRun): void {
   const open = reviews.find((review) => review["status"] === "started");
   if (open === undefined) return;
   const reviewRunId = String(open["review_run_id"]);
-  throw new LedgerConflictError("phase_open", `run ${run.runId} can't end while review ${reviewRunId} is open`, {
-    runId: run.runId,
-    reviewRunId,
-  });
+  throw new LedgerConflictError(
+    "phase_open",
+    `run ${run.runId} can't end while review ${reviewRunId} is open`,
+    {
+      runId: run.runId,
+      reviewRunId,
+    },
+  );
 }
 
 function assertEarned(run: SoundRun, status: TerminalStatus): void {
   const missing = evidenceMissing(run, status);
   if (missing === undefined) return;
-  throw new LedgerConflictError("evidence_missing", `run ${run.run.runId} can't end as ${status}: ${missing}`, {
-    field: "status",
-    runId: run.run.runId,
-    status,
-    missing,
-  });
+  throw new LedgerConflictError(
+    "evidence_missing",
+    `run ${run.run.runId} can't end as ${status}: ${missing}`,
+    {
+      field: "status",
+      runId: run.run.runId,
+      status,
+      missing,
+    },
+  );
 }
 
 /** What a run lacks for the status it is to end with (spec/auto_mode 5.1). */

@@ -1,0 +1,71 @@
+// Runs the benchmarks in Chromium, prints one page of ratios, writes test/bench/results/latest.json.
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpus, tmpdir, totalmem } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright";
+import { createServer } from "vite";
+import { chromiumOptions } from "./browsers.mjs";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+execFileSync(process.execPath, [join(root, "scripts/build.mjs"), "--no-types"], { stdio: "inherit" });
+
+const server = await createServer({
+  root,
+  configFile: false,
+  logLevel: "warn",
+  publicDir: "dist",
+  optimizeDeps: { exclude: ["@sqlite.org/sqlite-wasm"], include: ["comlink"] },
+  server: { host: "127.0.0.1", port: 0, hmr: false, watch: null },
+});
+await server.listen();
+const url = server.resolvedUrls?.local[0];
+const profile = mkdtempSync(join(tmpdir(), "countersign-bench-"));
+const browser = await chromium.launchPersistentContext(profile, chromiumOptions);
+try {
+  const page = await browser.newPage();
+  page.on("pageerror", (error) => console.error(error));
+  await page.exposeFunction("report", (line) => console.log(`… ${line}`));
+  await page.goto(`${url}test/bench/index.html`);
+  await page.waitForFunction("globalThis.runBench !== undefined");
+  const result = await page.evaluate("runBench(report)");
+  const machine = {
+    browser: `Chromium ${browser.browser()?.version() ?? ""}`.trim(),
+    cpu: cpus()[0]?.model,
+    cores: cpus().length,
+    memoryGiB: Math.round(totalmem() / 2 ** 30),
+    measuredAt: new Date().toISOString(),
+  };
+  print(result, machine);
+  mkdirSync(join(root, "test/bench/results"), { recursive: true });
+  writeFileSync(
+    join(root, "test/bench/results/latest.json"),
+    `${JSON.stringify({ machine, result }, null, 2)}\n`,
+  );
+} finally {
+  await browser.close();
+  await server.close();
+  rmSync(profile, { recursive: true, force: true });
+}
+
+function print({ commands, projection, open }, machine) {
+  const ms = (value) => `${value.toFixed(2)} ms`;
+  const times = (value) => `${value.toFixed(2)} ×`;
+  console.log(`\n${machine.browser}, ${machine.cores} cores (${machine.cpu})\n`);
+  for (const { command, floorMs, sequentialMs, toFloor, burstMs, timesSequentialRate } of commands) {
+    console.log(command);
+    console.log(`  one at a time   ${ms(sequentialMs)} = ${times(toFloor)} the floor (${ms(floorMs)})`);
+    console.log(`  burst of 100    ${ms(burstMs)} each = ${times(timesSequentialRate)} the sequential rate`);
+  }
+  console.log("projection of the current run, by events in its session");
+  for (const { events, warmMs, coldMs, warmToSmallest, coldToSmallest } of projection) {
+    const label = `  ${events}`.padEnd(18);
+    console.log(
+      `${label}${ms(warmMs)} (${times(warmToSmallest)}), checked from zero ${ms(coldMs)} (${times(coldToSmallest)})`,
+    );
+  }
+  console.log(
+    `open\n  empty           ${ms(open.emptyMs)}, with 10,000 events ${ms(open.tenThousandEventsMs)}; floor ${ms(open.floorMs)}`,
+  );
+}
