@@ -121,7 +121,7 @@ export function textList(limit = 10_000) {
     .transform((items) => [...new Set(items ?? [])]);
 }
 
-/** One of the given words; `lower` accepts them in any case. */
+/** One of the given words. */
 export function word<const Words extends readonly [string, ...string[]]>(words: Words) {
   return z.enum(words, `one of ${words.join(", ")}`);
 }
@@ -132,5 +132,6 @@ export function wordAnyCase<const Words extends readonly [string, ...string[]]>(
     .string(`one of ${words.join(", ")}`)
     .trim()
     .toLowerCase()
-    .pipe(word(words));
+    .pipe(word(words))
+    .meta({ enum: words });
 }
