@@ -1,6 +1,6 @@
-import { isCloneFailure, Outbox } from "./connection/outbox.ts";
+import { CommandChannel } from "./connection/command-channel.ts";
 import { type Tab, takeTabLock } from "./connection/tab.ts";
-import { uncloneableInput, WorkerLink } from "./connection/worker-link.ts";
+import { WorkerLink } from "./connection/worker-link.ts";
 import type { CommandDefinition, InputOf, ResultOf } from "./protocol/command.ts";
 import { ValidationError } from "./protocol/errors.ts";
 import type { Registry } from "./protocol/registry.ts";
@@ -162,35 +162,30 @@ type AnyMethod = (input?: unknown) => Promise<unknown>;
 
 /** The methods follow from the commands that the worker says it has: the page carries no list of its own. */
 function makeLedger({ name, tab, link, storage, commands, deadlineMs }: Parts): Ledger {
-  const outbox = new Outbox((envelopes) => link.remote.execute(envelopes));
-  const execute = (command: string, input: unknown): Promise<unknown> => {
-    const envelope = { operationId: crypto.randomUUID(), command, input, ownerInstanceId: tab.instanceId };
-    const send = async () => {
-      try {
-        return await outbox.post(envelope);
-      } catch (error) {
-        throw isCloneFailure(error) ? uncloneableInput(command, input) : error;
-      }
-    };
-    return link.call(send, command, deadlineMs);
-  };
+  const channel = new CommandChannel(link, tab.instanceId, deadlineMs);
   const families: Record<string, Record<string, AnyMethod>> = {};
   for (const command of commands) {
     const [family = "", method = ""] = command.split(".");
-    families[family] = { ...families[family], [method]: async (input) => execute(command, input) };
+    families[family] = { ...families[family], [method]: (input) => channel.execute(command, input) };
   }
   const { verification, ...others } = families;
   let closing: Promise<void> | undefined;
   const close = (): Promise<void> => {
-    closing ??= shutDown(link, tab, deadlineMs);
+    closing ??= shutDown(channel, link, tab, deadlineMs);
     return closing;
   };
   const own = { name, instanceId: tab.instanceId, storage, close, [Symbol.asyncDispose]: close };
   return { ...others, verify: verification?.["verify"], ...own } as unknown as Ledger;
 }
 
-async function shutDown(link: WorkerLink, tab: Tab, deadlineMs: number): Promise<void> {
+async function shutDown(
+  channel: CommandChannel,
+  link: WorkerLink,
+  tab: Tab,
+  deadlineMs: number,
+): Promise<void> {
   try {
+    await channel.close();
     await link.call(() => link.remote.close(), "closing the ledger", deadlineMs);
   } finally {
     link.terminate();

@@ -114,31 +114,32 @@ interface OpenHost {
  * The exclusive right to the ledger's files, held until released. It must be held before the files are touched:
  * a second installation of the pool can destroy the first one's database.
  */
-async function takeHostLock({ name, hostWaitMs }: OpenRequest): Promise<() => void> {
+function takeHostLock({ name, hostWaitMs }: OpenRequest): Promise<() => void> {
   const lock = `countersign:${name}:host`;
-  const waiting = new AbortController();
-  const timer = setTimeout(() => waiting.abort(), hostWaitMs);
-  try {
-    return await new Promise<() => void>((granted, refused) => {
-      navigator.locks
-        .request(lock, { signal: waiting.signal }, () => new Promise<void>((release) => granted(release)))
-        .catch(refused);
-    });
-  } catch (error) {
-    if (!waiting.signal.aborted) {
-      throw new StorageUnavailableError(
-        "locks_unavailable",
-        `the browser refuses Web Locks: ${String(error)}`,
+  return new Promise((resolve, reject) => {
+    const waiting = new AbortController();
+    // Chromium may never answer a request that is aborted while it is on its way, so the wait ends here as well.
+    const timer = setTimeout(() => {
+      reject(
+        new HostUnavailableError(
+          "ledger_open_elsewhere",
+          `ledger "${name}" is open in another tab or worker; close it there and try again`,
+          { name, lock, waitedMs: hostWaitMs },
+        ),
       );
-    }
-    throw new HostUnavailableError(
-      "ledger_open_elsewhere",
-      `ledger "${name}" is open in another tab or worker; close it there and try again`,
-      { name, lock, waitedMs: hostWaitMs },
-    );
-  } finally {
-    clearTimeout(timer);
-  }
+      waiting.abort();
+    }, hostWaitMs);
+    const hold = (): Promise<void> | undefined => {
+      if (waiting.signal.aborted) return undefined;
+      clearTimeout(timer);
+      return new Promise((release) => resolve(release));
+    };
+    navigator.locks.request(lock, { signal: waiting.signal }, hold).catch((error: unknown) => {
+      clearTimeout(timer);
+      const message = `the browser refuses Web Locks: ${String(error)}`;
+      reject(new StorageUnavailableError("locks_unavailable", message, { reason: String(error) }));
+    });
+  });
 }
 
 function parse({ command, input }: Envelope): { handler: ParsedHandler; input: unknown } {

@@ -1,11 +1,6 @@
 import { HostUnavailableError } from "../protocol/errors.ts";
 import type { Envelope, Reply } from "../protocol/wire.ts";
 
-/** Whether a message could not be sent because a value in it can't be cloned, as functions and DOM nodes can't. */
-export function isCloneFailure(error: unknown): boolean {
-  return error instanceof DOMException && error.name === "DataCloneError";
-}
-
 type Send = (envelopes: readonly Envelope[]) => Promise<readonly Reply<unknown>[]>;
 
 interface Letter {
@@ -34,23 +29,15 @@ export class Outbox {
     const letters = this.#letters;
     this.#letters = [];
     try {
-      await this.#deliver(letters);
+      const replies = await this.#send(letters.map(({ envelope }) => envelope));
+      letters.forEach(({ resolve, reject }, index) => {
+        const reply = replies[index];
+        if (reply !== undefined) resolve(reply);
+        else
+          reject(new HostUnavailableError("reply_missing", "the ledger's worker answered too few commands"));
+      });
     } catch (error) {
-      // A letter that can't be cloned kept all of them here; sent one by one it keeps back only itself.
-      if (letters.length > 1 && isCloneFailure(error)) {
-        for (const letter of letters) this.#deliver([letter]).catch(letter.reject);
-      } else {
-        for (const letter of letters) letter.reject(error);
-      }
+      for (const { reject } of letters) reject(error);
     }
-  }
-
-  async #deliver(letters: readonly Letter[]): Promise<void> {
-    const replies = await this.#send(letters.map(({ envelope }) => envelope));
-    letters.forEach(({ resolve, reject }, index) => {
-      const reply = replies[index];
-      if (reply !== undefined) resolve(reply);
-      else reject(new HostUnavailableError("reply_missing", "the ledger's worker answered too few commands"));
-    });
   }
 }

@@ -1,10 +1,5 @@
 import { type Remote, wrap } from "comlink";
-import {
-  fromWireError,
-  HostUnavailableError,
-  LedgerClosedError,
-  ValidationError,
-} from "../protocol/errors.ts";
+import { fromWireError, HostUnavailableError, LedgerClosedError } from "../protocol/errors.ts";
 import { type Greeting, type HostApi, type Reply, WIRE_VERSION } from "../protocol/wire.ts";
 
 /** How long a worker may take to load and say hello, in milliseconds. */
@@ -116,25 +111,4 @@ function loadFailure(event: ErrorEvent): HostUnavailableError {
     file: event.filename || null,
     line: event.lineno || null,
   });
-}
-
-/** The refusal of such an input, naming the first field that can't be sent. */
-export function uncloneableInput(command: string, input: unknown): ValidationError {
-  const fields = typeof input === "object" && input !== null ? Object.entries(input) : [];
-  const field = fields.find(([, value]) => !isCloneable(value))?.[0] ?? "input";
-  const expected = "a value that can be sent to a worker (no functions, symbols or DOM nodes)";
-  return new ValidationError("invalid_input", `${command}: ${field}: expected ${expected}`, {
-    field,
-    issues: [{ field, expected }],
-    command,
-  });
-}
-
-function isCloneable(value: unknown): boolean {
-  try {
-    structuredClone(value);
-    return true;
-  } catch {
-    return false;
-  }
 }
