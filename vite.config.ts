@@ -17,7 +17,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: "browser",
-          include: ["test/{conformance,properties,host}/**/*.test.ts"],
+          include: ["test/{conformance,properties,host,tamper}/**/*.test.ts"],
           testTimeout: 60_000,
           browser: {
             enabled: true,

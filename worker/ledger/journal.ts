@@ -5,6 +5,7 @@ import {
   type EntryBody,
   type EntryHeader,
   entryBodyDigest,
+  entryDigest,
   GENESIS_SHA256,
   sealEntry,
   skipPosition,
@@ -162,10 +163,11 @@ export class Journal {
       const entry = soundEntry(row);
       position += 1;
       if (entry.position !== position) throw damagedEntry(position, "is missing");
-      const [previous, skip] = [digests[position - 1], digests[skipPosition(position)]];
-      const whole = sealEntry(entry, previous ?? GENESIS_SHA256, skip ?? GENESIS_SHA256);
-      if (whole.entrySha256 !== entry.entrySha256)
+      const linked = [digests[position - 1], digests[skipPosition(position)]];
+      if (entry.previousSha256 !== linked[0] || entry.skipSha256 !== linked[1])
         throw damagedEntry(position, "is not linked to its predecessors");
+      if (entryDigest(entry) !== entry.entrySha256)
+        throw damagedEntry(position, "does not match its own digest");
       digests.push(entry.entrySha256);
       yield entry;
     }

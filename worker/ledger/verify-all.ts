@@ -17,8 +17,13 @@ const selectRunsOfRoot = `SELECT run_id FROM auto_mode_runs WHERE root_frame_id 
   UNION SELECT run_id FROM journal WHERE root_frame_id = ? AND run_id IS NOT NULL
   UNION SELECT run_id FROM auto_mode_events WHERE root_frame_id = ?`;
 
-/** The newest commitment to each row of a table: its digest (null: removed) and the session whose journal says so. */
-type Committed = Map<string, { readonly sha256: string | null; readonly rootFrameId: string }>;
+/** The newest commitment to each row of a table: its digest (null: removed), and the entry that holds it. */
+type Committed = Map<
+  string,
+  { readonly sha256: string | null; readonly rootFrameId: string; readonly position: number }
+>;
+
+const selectIndex = "SELECT table_name, row_key, root_frame_id, position FROM commitment_index";
 
 /** Checks every session from the database alone, remembering nothing from before (see `verification.verify`). */
 export function verifyAll(database: Database): SessionReport[] {
@@ -30,7 +35,7 @@ export function verifyAll(database: Database): SessionReport[] {
   const misplaced = indexedTables.flatMap((table) =>
     findMisplacedRows(database, table, committed.get(table.name)),
   );
-  return attribute(sessions, misplaced);
+  return attribute(sessions, [...misplaced, ...findMisplacedIndex(database, committed)]);
 }
 
 function verifySession(
@@ -44,7 +49,7 @@ function verifySession(
     for (const entry of journal.chain(rootFrameId)) {
       entries += 1;
       for (const { table, key, sha256 } of entry.commitments)
-        committed.get(table)?.set(key, { sha256, rootFrameId });
+        committed.get(table)?.set(key, { sha256, rootFrameId, position: entry.position });
     }
   });
   const runIds = database.all(selectRunsOfRoot, [rootFrameId, rootFrameId, rootFrameId]);
@@ -96,6 +101,31 @@ function findMisplacedRows(
   for (const [key, { sha256, rootFrameId }] of missing) {
     if (sha256 !== null)
       misplaced.push({ rootFrameId, damage: { table: table.name, key, reason: "is missing" } });
+  }
+  return misplaced;
+}
+
+/** Where the index, through which single rows are checked, does not point to the newest entry of a row. */
+function findMisplacedIndex(database: Database, committed: ReadonlyMap<string, Committed>): MisplacedRow[] {
+  const misplaced: MisplacedRow[] = [];
+  const found = new Set<string>();
+  for (const row of database.all(selectIndex)) {
+    const [table, key, rootFrameId] = [row["table_name"], row["row_key"], row["root_frame_id"]].map(String);
+    const newest = committed.get(table ?? "")?.get(key ?? "");
+    found.add(`${table} ${key}`);
+    if (newest?.rootFrameId === rootFrameId && newest?.position === row["position"]) continue;
+    const reason = `does not point to the newest entry of ${table} ${key}`;
+    misplaced.push({
+      rootFrameId: newest?.rootFrameId ?? LEDGER_ROOT,
+      damage: { table: "commitment_index", key: key ?? null, reason },
+    });
+  }
+  for (const [table, rows] of committed) {
+    for (const [key, { rootFrameId }] of rows) {
+      if (found.has(`${table} ${key}`)) continue;
+      const reason = `does not know ${table} ${key}`;
+      misplaced.push({ rootFrameId, damage: { table: "commitment_index", key, reason } });
+    }
   }
   return misplaced;
 }
