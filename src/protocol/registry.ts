@@ -11,7 +11,7 @@ import { settings } from "./settings.ts";
 import { verification } from "./verification.ts";
 
 /** Every command there is, by family. The typed client and the worker's dispatcher both follow from it. */
-export const registry = {
+const registry = {
   projects,
   frames,
   branches,
@@ -25,7 +25,7 @@ export const registry = {
 } satisfies Record<string, Record<string, CommandDefinition>>;
 
 export type Registry = typeof registry;
-export type FamilyName = keyof Registry;
+type FamilyName = keyof Registry;
 
 /** The names on the wire: `runs.start`, `reviews.complete`, … */
 export const commandNames: readonly string[] = Object.entries(registry).flatMap(([family, commands]) =>

@@ -21,7 +21,7 @@ import {
 } from "./fields.ts";
 import type { Committed } from "./runs.ts";
 
-export const VERDICTS = [
+const VERDICTS = [
   "pass",
   "completed_with_issues",
   "issues",
@@ -34,7 +34,7 @@ export const VERDICTS = [
 ] as const;
 export type Verdict = (typeof VERDICTS)[number];
 
-export const SEVERITIES = ["info", "minor", "major", "material", "high", "critical"] as const;
+const SEVERITIES = ["info", "minor", "major", "material", "high", "critical"] as const;
 export type Severity = (typeof SEVERITIES)[number];
 
 /** A candidate with a finding of such a severity can't be verified. */
@@ -42,7 +42,7 @@ export function isMaterial(severity: string): boolean {
   return ["material", "major", "high", "critical"].includes(severity);
 }
 
-export const REVIEW_OUTCOMES = ["completed", "unavailable", "failed"] as const;
+const REVIEW_OUTCOMES = ["completed", "unavailable", "failed"] as const;
 export type ReviewOutcome = (typeof REVIEW_OUTCOMES)[number];
 
 export interface Finding {

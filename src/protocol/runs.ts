@@ -23,11 +23,11 @@ import {
 export const RUN_MODES = ["off", "review_only", "auto_fix"] as const;
 export type RunMode = (typeof RUN_MODES)[number];
 
-export const ACTIVE_STATUSES = ["running", "candidate", "reviewing", "repairing"] as const;
+const ACTIVE_STATUSES = ["running", "candidate", "reviewing", "repairing"] as const;
 export type ActiveStatus = (typeof ACTIVE_STATUSES)[number];
 
 /** What a run may be ended as. `verified` must be earned (spec/auto_mode 5.2). */
-export const TERMINAL_STATUSES = [
+const TERMINAL_STATUSES = [
   "verified",
   "completed_with_issues",
   "review_unavailable",

@@ -38,7 +38,7 @@ const insertEntry = `INSERT INTO journal (root_frame_id, position, operation_id,
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 
 /**
- * The hash-chained record of every act, one chain a session (DESIGN: the journal). Remembers each chain's head
+ * The hash-chained record of every act, one chain a session (ARCHITECTURE.md, The journal). Remembers each chain's head
  * between commands; `forget` drops that when somebody else may have written.
  */
 export class Journal {

@@ -42,7 +42,7 @@ export function decodeBranch(row: Row): Branch {
   return decodeRow<Branch>(row);
 }
 
-export function decodeFinding(row: Row): Finding {
+function decodeFinding(row: Row): Finding {
   return decodeRow<Finding>(row);
 }
 

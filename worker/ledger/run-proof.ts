@@ -46,7 +46,7 @@ interface RunRows {
 }
 
 /**
- * Reads every row of a run and checks it whole (DESIGN: verify): each row has a commitment and matches it, no
+ * Reads every row of a run and checks it whole (ARCHITECTURE.md, The proof): each row has a commitment and matches it, no
  * commitment is without its row, the entries hang in the chain, the events are legal, they add up to the run's
  * row, and a `verified` was earned. Undefined when neither rows nor journal know the run.
  */

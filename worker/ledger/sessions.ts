@@ -54,7 +54,7 @@ export function findFrame(database: Database, frameId: string): Row | undefined 
  * @throws NotFoundError
  * @throws DamageFound
  */
-export function requireBranch(ledger: Ledger, branchId: string, rootFrameId?: string): Row {
+function requireBranch(ledger: Ledger, branchId: string, rootFrameId?: string): Row {
   const branch = ledger.row("session_branches", branchId);
   if (branch === undefined || (rootFrameId !== undefined && branch["root_frame_id"] !== rootFrameId)) {
     throw new NotFoundError(

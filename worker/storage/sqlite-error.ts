@@ -10,11 +10,6 @@ const SQLITE_FULL = 13;
 const SQLITE_CONSTRAINT = 19;
 const SQLITE_NOTADB = 26;
 
-/** A constraint of the schema stopped a write. Commands check first, so this points to a write that went round them. */
-export class ConstraintError extends LedgerError {
-  override readonly name = "LedgerError";
-}
-
 /** What a failure of SQLite means to the caller, by its primary result code. */
 export function sqliteError(error: unknown): unknown {
   if (!(error instanceof Error) || !("resultCode" in error)) return error;
@@ -28,7 +23,8 @@ export function sqliteError(error: unknown): unknown {
         details,
       );
     case SQLITE_CONSTRAINT:
-      return new ConstraintError("constraint", `a database constraint was broken: ${error.message}`, details);
+      // Commands check first, so this points to a write that went round them.
+      return new LedgerError("constraint", `a database constraint was broken: ${error.message}`, details);
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return new IntegrityError(
