@@ -102,7 +102,7 @@ export async function connect(
     };
   } catch (error) {
     link?.terminate();
-    tab.release();
+    await tab.release();
     throw error;
   }
 }
@@ -189,6 +189,6 @@ async function shutDown(
     await link.call(() => link.remote.close(), "closing the ledger", deadlineMs);
   } finally {
     link.terminate();
-    tab.release();
+    await tab.release();
   }
 }

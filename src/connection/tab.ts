@@ -4,8 +4,8 @@ import { StorageUnavailableError } from "../protocol/errors.ts";
 export interface Tab {
   /** A new id for every `openLedger()`, never used again. */
   readonly instanceId: string;
-  /** Gives the tab's lock back: from then on the tab counts as gone. */
-  release(): void;
+  /** Gives the tab's lock back; once it resolves, the tab counts as gone. */
+  release(): Promise<void>;
 }
 
 /**
@@ -21,13 +21,19 @@ export async function takeTabLock(ledgerName: string): Promise<Tab> {
     );
   }
   const instanceId = crypto.randomUUID();
-  const release = await new Promise<() => void>((granted, refused) => {
-    navigator.locks
-      .request(
-        `countersign:${ledgerName}:tab:${instanceId}`,
-        () => new Promise<void>((done) => granted(done)),
-      )
-      .catch(refused);
+  return new Promise((taken, refused) => {
+    let letGo = () => {};
+    const untilReleased = new Promise<void>((done) => {
+      letGo = done;
+    });
+    const released = navigator.locks.request(`countersign:${ledgerName}:tab:${instanceId}`, () => {
+      const release = () => {
+        letGo();
+        return released;
+      };
+      taken({ instanceId, release });
+      return untilReleased;
+    });
+    released.catch(refused);
   });
-  return { instanceId, release };
 }
