@@ -122,6 +122,7 @@ export interface ReducedRun {
 /** Where the rows of a run stop agreeing with the journal. */
 export interface Damage {
   readonly table: string;
+  /** The row's primary key as a canonical JSON array, e.g. `["review-1"]`; for the journal its position. */
   readonly key: string | null;
   readonly reason: string;
 }
