@@ -1,11 +1,12 @@
 // Builds dist/: the page's side and both workers, each one file, with SQLite's WebAssembly beside them.
 import { execFileSync } from "node:child_process";
-import { copyFileSync, rmSync } from "node:fs";
+import { copyFileSync, existsSync, renameSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { rolldown } from "rolldown";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const dist = `${root}dist`;
+/** Built aside and put in place when it is whole: whoever is served from dist never finds it empty. */
+const building = `${root}.dist-${process.pid}`;
 
 /** From the source tree's worker entries to the files that stand beside each other in dist. */
 const WORKER_FILES = { "../worker/index.ts": "./worker.js", "../worker/testing.ts": "./testing-worker.js" };
@@ -40,7 +41,7 @@ async function bundle(entries, plugins, minify) {
   for (const [name, input] of Object.entries(entries)) {
     const build = await rolldown({ input: { [name]: `${root}${input}` }, platform: "browser", plugins });
     await build.write({
-      dir: dist,
+      dir: building,
       entryFileNames: "[name].js",
       format: "esm",
       minify,
@@ -50,7 +51,6 @@ async function bundle(entries, plugins, minify) {
   }
 }
 
-rmSync(dist, { recursive: true, force: true });
 await bundle(
   { index: "src/index.ts", testing: "src/testing.ts", proof: "src/proof/index.ts" },
   [pointToBuiltWorkers],
@@ -63,7 +63,16 @@ await bundle(
 );
 if (sidecars !== 4)
   throw new Error(`expected to drop 2 sidecars from each of 2 workers, dropped ${sidecars}`);
-copyFileSync(`${root}node_modules/@sqlite.org/sqlite-wasm/dist/sqlite3.wasm`, `${dist}/sqlite3.wasm`);
+copyFileSync(`${root}node_modules/@sqlite.org/sqlite-wasm/dist/sqlite3.wasm`, `${building}/sqlite3.wasm`);
 if (!process.argv.includes("--no-types")) {
-  execFileSync(`${root}node_modules/.bin/tsc`, ["-p", `${root}tsconfig.build.json`], { stdio: "inherit" });
+  const typescript = ["-p", `${root}tsconfig.build.json`, "--outDir", `${building}/types`];
+  execFileSync(`${root}node_modules/.bin/tsc`, typescript, { stdio: "inherit" });
+}
+putInPlace(building, `${root}dist`);
+
+function putInPlace(from, to) {
+  const old = `${from}-old`;
+  if (existsSync(to)) renameSync(to, old);
+  renameSync(from, to);
+  rmSync(old, { recursive: true, force: true });
 }

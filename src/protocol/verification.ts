@@ -17,6 +17,7 @@ export interface SessionReport {
   readonly entries: number;
   /** The digest that stands for everything above: keep it elsewhere to prove later that nothing was rolled back. */
   readonly headSha256: string | null;
+  /** Damage outside of runs: of the journal, and of rows that belong to no run. That of a run stands with the run. */
   readonly damage: readonly Damage[];
   readonly runs: readonly RunReport[];
 }

@@ -1,0 +1,82 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { type BrowserContext, chromium } from "playwright";
+import { chromiumOptions } from "../../scripts/browsers.mjs";
+
+/** A Chromium with a profile of its own, and how to end it without warning. */
+
+const POLL_MS = 10;
+const DEATH_LIMIT_MS = 30_000;
+
+export function newProfile(): string {
+  return mkdtempSync(join(tmpdir(), "countersign-crash-"));
+}
+
+/** Removes a profile; ends the browser first that a failed test left in it. */
+export async function removeProfile(profile: string): Promise<void> {
+  if (processesOf(profile).some((each) => each.isLeader)) await killerOf(profile)();
+  await browserGone(profile);
+  rmSync(profile, { recursive: true, force: true });
+}
+
+export function launchBrowser(profile: string): Promise<BrowserContext> {
+  return chromium.launchPersistentContext(profile, chromiumOptions);
+}
+
+/**
+ * A way to kill the profile's browser, all its processes at once, so that none can finish what another began. Finds
+ * it now, as a search just before the kill would give a commit under way the time to end.
+ */
+export function killerOf(profile: string): () => Promise<void> {
+  // Playwright starts each browser as the leader of a process group: nothing else is in it.
+  const leader = processesOf(profile).find((each) => each.isLeader);
+  if (leader === undefined) throw new Error(`no browser runs in ${profile}`);
+  return () => {
+    process.kill(-leader.pid, "SIGKILL");
+    return browserGone(profile);
+  };
+}
+
+/** Waits for the last process of a browser that was closed or killed: until then it holds its profile. */
+export async function browserGone(profile: string): Promise<void> {
+  await waitFor(() => processesOf(profile).length === 0, `the browser of ${profile} to be gone`);
+}
+
+interface BrowserProcess {
+  readonly pid: number;
+  /** The browser itself, which started all others. */
+  readonly isLeader: boolean;
+}
+
+/** Every living process of the browser: each names the profile in its command line. */
+function processesOf(profile: string): BrowserProcess[] {
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => {
+      const process = readProcess(Number(name));
+      // A zombie has no command line, so it does not count.
+      return process?.args.includes(`--user-data-dir=${profile}`) ? [process] : [];
+    });
+}
+
+function readProcess(pid: number): (BrowserProcess & { readonly args: readonly string[] }) | undefined {
+  try {
+    const args = readFileSync(`/proc/${pid}/cmdline`, "utf8").split(/[\0 ]/);
+    // After the name in parentheses: state, parent, process group.
+    const [, , group] = readFileSync(`/proc/${pid}/stat`, "utf8").replace(/.*\) /s, "").split(" ");
+    return { pid, args, isLeader: Number(group) === pid };
+  } catch {
+    return undefined; // It ended while we looked.
+  }
+}
+
+/** Polls, as /proc tells nobody of a change. */
+async function waitFor(condition: () => boolean, what: string): Promise<void> {
+  const deadline = Date.now() + DEATH_LIMIT_MS;
+  while (!condition()) {
+    if (Date.now() > deadline) throw new Error(`waited ${DEATH_LIMIT_MS} ms in vain for ${what}`);
+    await delay(POLL_MS);
+  }
+}
