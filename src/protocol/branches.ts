@@ -1,6 +1,13 @@
 import * as z from "zod";
 import { defineCommand } from "./command.ts";
-import { existingBranchId, existingRootFrameId, millis, newBranchId, text } from "./fields.ts";
+import {
+  existingBranchId,
+  existingCheckpointId,
+  existingRootFrameId,
+  millis,
+  newBranchId,
+  text,
+} from "./fields.ts";
 
 export interface Branch {
   readonly branchId: string;
@@ -25,6 +32,23 @@ export const branches = {
     "write",
     z.strictObject({
       rootFrameId: existingRootFrameId(),
+      branchId: newBranchId().optional(),
+      name: text().nullish(),
+      createdAt: millis(),
+    }),
+  ),
+  /**
+   * Makes a branch that begins where a checkpoint is: it shows the history up to there, then its own. Nothing is
+   * copied, and runs of the parent branch are left as they are (spec/session_store 2.7).
+   *
+   * @throws NotFoundError the session or the checkpoint is unknown.
+   * @throws LedgerConflictError the branch id is taken by another branch.
+   */
+  fork: defineCommand<Branch & { readonly created: boolean }>()(
+    "write",
+    z.strictObject({
+      rootFrameId: existingRootFrameId(),
+      fromCheckpointId: existingCheckpointId(),
       branchId: newBranchId().optional(),
       name: text().nullish(),
       createdAt: millis(),

@@ -43,10 +43,13 @@ function id<Id extends string>(references?: string) {
 export type RootFrameId = string & { readonly __brand: "RootFrameId" };
 export type BranchId = string & { readonly __brand: "BranchId" };
 export type RunId = string & { readonly __brand: "RunId" };
+export type CheckpointId = string & { readonly __brand: "CheckpointId" };
 export type ReviewRunId = string & { readonly __brand: "ReviewRunId" };
 
 export const newId = () => id<string>();
 export const newRunId = () => id<RunId>();
+export const newCheckpointId = () => id<CheckpointId>();
+export const existingCheckpointId = () => id<CheckpointId>("checkpoint");
 export const newReviewRunId = () => id<ReviewRunId>();
 export const newBranchId = () => id<BranchId>();
 export const existingProjectId = () => id<string>("project");

@@ -1,5 +1,6 @@
 import { audits } from "./audits.ts";
 import { branches } from "./branches.ts";
+import { checkpoints } from "./checkpoints.ts";
 import type { CommandDefinition } from "./command.ts";
 import { events } from "./events.ts";
 import { frames } from "./frames.ts";
@@ -15,6 +16,7 @@ const registry = {
   projects,
   frames,
   branches,
+  checkpoints,
   settings,
   runs,
   reviews,

@@ -1,6 +1,6 @@
 import sqlite3InitModule, { type Database } from "@sqlite.org/sqlite-wasm";
 import { expose } from "comlink";
-import { schemaV1 } from "../../worker/schema/v1.ts";
+import { schemaV1 } from "../../worker/schema/v1/index.ts";
 
 /** What the ledger's own rows cost when they are written by hand: the same VFS, pragmas, tables and rows. */
 const floor = {

@@ -2,8 +2,12 @@ import type { CommandDefinition } from "../../src/protocol/command.ts";
 import type { Registry } from "../../src/protocol/registry.ts";
 import { listAudits } from "./audits/list.ts";
 import { ensureBranch } from "./branches/ensure.ts";
+import { forkBranch } from "./branches/fork.ts";
 import { getBranch } from "./branches/get.ts";
 import { listBranches } from "./branches/list.ts";
+import { createCheckpoint } from "./checkpoints/create.ts";
+import { getCheckpoint } from "./checkpoints/get.ts";
+import { listCheckpoints } from "./checkpoints/list.ts";
 import type { Context, Handler } from "./command.ts";
 import { eventCursor } from "./events/cursor.ts";
 import { listEvents } from "./events/list.ts";
@@ -34,7 +38,8 @@ type Handlers = {
 const handlers: Handlers = {
   projects: { create: createProject, list: listProjects },
   frames: { create: createFrame },
-  branches: { ensure: ensureBranch, get: getBranch, list: listBranches },
+  branches: { ensure: ensureBranch, fork: forkBranch, get: getBranch, list: listBranches },
+  checkpoints: { create: createCheckpoint, get: getCheckpoint, list: listCheckpoints },
   settings: { set: setSetting, get: getSetting, delete: deleteSetting },
   runs: { start: startRun, recordCandidate, terminate: terminateRun, project: projectRun },
   reviews: { start: startReview, complete: completeReview },

@@ -1,6 +1,7 @@
 import { canonicalJson, type Json, type JsonObject, NotCanonicalError } from "../../src/proof/canonical.ts";
 import { digest } from "../../src/proof/sha256.ts";
 import type { Branch } from "../../src/protocol/branches.ts";
+import type { Checkpoint } from "../../src/protocol/checkpoints.ts";
 import type { LedgerEvent, StoredEvent } from "../../src/protocol/events.ts";
 import type { Finding, Review } from "../../src/protocol/reviews.ts";
 import type { Run } from "../../src/protocol/runs.ts";
@@ -113,6 +114,28 @@ export function soundEvent(row: Row): LedgerEvent {
   const event = decodeEvent(row);
   if (event.damage !== undefined) throw new DamageFound("auto_mode_events", event.eventId, event.damage);
   return event;
+}
+
+const CHECKPOINT_DOCUMENTS = new Set([
+  "artifact_versions",
+  "environment_pins",
+  "generation_refs",
+  "capability_state",
+  "permission_state",
+  "recovery_recipe",
+  "metadata",
+]);
+
+export function decodeCheckpoint(row: Row): Checkpoint {
+  const { internal, ...columns } = withParsed(row, CHECKPOINT_DOCUMENTS);
+  return { ...decodeRow<Checkpoint>(columns as Row), internal: internal === 1 };
+}
+
+/** The row with some of its text columns parsed; what the journal vouches for is JSON. */
+export function withParsed(row: Row, columns: ReadonlySet<string>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(row).map(([column, value]) => [column, columns.has(column) ? parseJson(value) : value]),
+  );
 }
 
 /** A row's primary key as the journal names it. */

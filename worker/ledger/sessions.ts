@@ -74,6 +74,35 @@ export function requireSoundBranch(ledger: Ledger, branchId: string, rootFrameId
   return orIntegrityError(branchId, () => requireBranch(ledger, branchId, rootFrameId));
 }
 
+/**
+ * The checkpoint's row, proven. A checkpoint of another session is not found.
+ *
+ * @param field the input that names it
+ * @throws NotFoundError
+ * @throws IntegrityError
+ */
+export function requireSoundCheckpoint(
+  ledger: Ledger,
+  checkpointId: string,
+  rootFrameId?: string,
+  field = "checkpointId",
+): Row {
+  const row = findDamage(() => ledger.row("session_checkpoints", checkpointId));
+  if (row instanceof DamageFound) {
+    throw new IntegrityError("checkpoint_damaged", `checkpoint ${checkpointId} is damaged: ${row.message}`, {
+      field,
+      ...row.damage,
+    });
+  }
+  if (row === undefined || (rootFrameId !== undefined && row["root_frame_id"] !== rootFrameId)) {
+    throw new NotFoundError("checkpoint_not_found", `there is no checkpoint ${checkpointId}`, {
+      field,
+      checkpointId,
+    });
+  }
+  return row;
+}
+
 /** As `historyOf`, for commands that can't go on with a damaged one. */
 export function soundHistoryOf(ledger: Ledger, rootFrameId: string, branchId: string): Range[] {
   return orIntegrityError(branchId, () => historyOf(ledger, rootFrameId, branchId));
@@ -88,19 +117,29 @@ function orIntegrityError<Result>(branchId: string, read: () => Result): Result 
   });
 }
 
+/** Which of the records that branches share a history is asked for. */
+export type HistoryKind = "events" | "messages" | "actions";
+
 /**
- * The visible history of a branch as ranges of events.
+ * The visible history of a branch as ranges of positions, which count from 1: of an event its cursor, of a message
+ * its `seq` + 1, of an action group its `ordinal` + 1 (spec/session_store 2.6). A cursor says the last position that
+ * was there; 0 says that there was nothing yet.
  *
  * @throws NotFoundError
  * @throws DamageFound the branch or a checkpoint on its chain was changed.
  */
-export function historyOf(ledger: Ledger, rootFrameId: string, branchId: string): Range[] {
+export function historyOf(
+  ledger: Ledger,
+  rootFrameId: string,
+  branchId: string,
+  kind: HistoryKind = "events",
+): Range[] {
   if (branchId === rootFrameId && ledger.row("session_branches", branchId) === undefined) {
     return [{ branchId, after: 0, upto: null }];
   }
   const head = requireBranch(ledger, branchId, rootFrameId)["head_checkpoint_id"];
   return visibleRanges(branchId, head === null || head === undefined ? null : String(head), (checkpointId) =>
-    readCheckpoint(ledger, rootFrameId, checkpointId),
+    readCheckpoint(ledger, rootFrameId, checkpointId, kind),
   );
 }
 
@@ -108,6 +147,7 @@ function readCheckpoint(
   ledger: Ledger,
   rootFrameId: string,
   checkpointId: string,
+  kind: HistoryKind,
 ): LineageCheckpoint | undefined {
   const row = ledger.row("session_checkpoints", checkpointId);
   if (row === undefined || row["root_frame_id"] !== rootFrameId) return undefined;
@@ -118,27 +158,39 @@ function readCheckpoint(
     checkpointId,
     branchId: String(row["branch_id"]),
     parentCheckpointId: row["parent_checkpoint_id"] === null ? null : String(row["parent_checkpoint_id"]),
-    cursor: Number(row["auto_event_cursor"]),
+    cursor: positionOf(row, kind),
     revertedTo,
-    resumeAfter:
-      revertedTo === null
-        ? null
-        : (projection?.resume_cursors?.auto_event_cursor ?? undoCursor(ledger, metadata)),
+    resumeAfter: revertedTo === null ? null : resumePosition(ledger, metadata, kind),
   };
 }
 
-/** What a revert's metadata says of history (spec/auto_mode 4.1). */
+const CURSORS = {
+  events: { column: "auto_event_cursor", offset: 0 },
+  messages: { column: "message_cursor", offset: 0 },
+  actions: { column: "action_cursor", offset: 1 },
+} as const satisfies Record<HistoryKind, { column: string; offset: number }>;
+
+function positionOf(row: Row, kind: HistoryKind): number {
+  const { column, offset } = CURSORS[kind];
+  return Number(row[column]) + offset;
+}
+
+/** What a revert's metadata says of history (spec/session_store 2.8.4). */
 interface CheckpointMetadata {
   readonly reverted_to?: string;
   readonly undo_checkpoint_id?: string;
   readonly history_projection?: {
     readonly base_checkpoint_id?: string;
-    readonly resume_cursors?: { readonly auto_event_cursor?: number | null };
+    readonly resume_cursors?: Readonly<Record<string, number | null>>;
   };
 }
 
-function undoCursor(ledger: Ledger, metadata: CheckpointMetadata): number | null {
+/** Where history goes on after a revert; without a word about it, after the state that the undo checkpoint kept. */
+function resumePosition(ledger: Ledger, metadata: CheckpointMetadata, kind: HistoryKind): number | null {
+  const { column, offset } = CURSORS[kind];
+  const resume = metadata.history_projection?.resume_cursors?.[column];
+  if (typeof resume === "number") return resume + offset;
   if (metadata.undo_checkpoint_id === undefined) return null;
   const undo = ledger.row("session_checkpoints", metadata.undo_checkpoint_id);
-  return undo === undefined ? null : Number(undo["auto_event_cursor"]);
+  return undo === undefined ? null : positionOf(undo, kind);
 }

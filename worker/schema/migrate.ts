@@ -1,6 +1,6 @@
 import { SchemaTooNewError, StorageUnavailableError } from "../../src/protocol/errors.ts";
 import type { Database } from "../storage/database.ts";
-import { schemaV1 } from "./v1.ts";
+import { schemaV1 } from "./v1/index.ts";
 
 /** Each step takes the schema from version `index` to `index + 1`. */
 const migrations: readonly string[] = [schemaV1];

@@ -32,7 +32,55 @@ export const proofTables = {
     "session_checkpoints",
     "index",
     "checkpoint_id",
-    "root_frame_id branch_id parent_checkpoint_id reason auto_event_cursor workspace_tree_id metadata created_at",
+    `root_frame_id branch_id parent_checkpoint_id source_kind source_id internal reason action_cursor message_cursor
+     cell_cursor auto_event_cursor workspace_tree_id artifact_versions environment_pins generation_refs capability_state
+     permission_state recovery_recipe metadata created_at`,
+  ),
+  action_groups: table(
+    "action_groups",
+    "index",
+    "group_id",
+    `root_frame_id branch_id turn_id ordinal kind provider model wire_state assistant_content assistant_message usage
+     cost_usd created_at`,
+  ),
+  action_events: table(
+    "action_events",
+    "index",
+    "event_id",
+    `group_id sequence type action_id tool_call_id wire_id canonical_arguments raw_arguments result side_effect_class
+     resource_keys created_at`,
+  ),
+  execution_attempts: table(
+    "execution_attempts",
+    "index",
+    "attempt_id",
+    `group_id producing_cell_id attempt_ordinal state_revision generation_id owner_instance_id allocated_at started_at
+     response_at capture_at finished_at terminal_state error replayed_from_cell_id`,
+  ),
+  artifacts: table(
+    "artifacts",
+    "index",
+    "artifact_id",
+    `project_id root_frame_id filename content_type is_user_upload priority latest_version_id created_at updated_at`,
+  ),
+  artifact_versions: table(
+    "artifact_versions",
+    "index",
+    "version_id",
+    `artifact_id ordinal filename content_type size_bytes checksum producing_cell_id frame_id source created_at`,
+  ),
+  messages: table(
+    "messages",
+    "index",
+    "message_id",
+    "root_frame_id branch_id frame_id seq role content metadata created_at",
+  ),
+  completion_deliveries: table(
+    "completion_deliveries",
+    "index",
+    "delivery_id",
+    `idempotency_key root_frame_id branch_id frame_id message_id request_sha256 manifest_json manifest_sha256
+     content_sha256 status created_at published_at`,
   ),
   auto_mode_runs: table(
     "auto_mode_runs",
@@ -66,6 +114,21 @@ export const proofTables = {
     "finding_id",
     `review_run_id ${IDENTITY} candidate_id finding_ordinal fingerprint severity category claim evidence_refs_json
      artifact_ids_json version_ids_json cell_ids_json status created_at updated_at`,
+  ),
+  repair_runs: table(
+    "repair_runs",
+    "run",
+    "repair_run_id",
+    `${IDENTITY} start_idempotency_key start_request_sha256 completion_idempotency_key completion_request_sha256
+     checkpoint_id finding_ids_json before_version_ids_json after_version_ids_json execution_group_ids_json
+     verification_review_run_id status started_at completed_at`,
+  ),
+  repair_execution_groups: table(
+    "repair_execution_groups",
+    "run",
+    "action_group_id",
+    `repair_run_id ${IDENTITY} ordinal group_kind idempotency_key request_sha256 bound_at ledger_event_count
+     ledger_sha256 sealed_at`,
   ),
 } as const satisfies Record<string, ProofTable>;
 

@@ -9,6 +9,7 @@ import type { RunProof } from "../../ledger/run-proof.ts";
 import { requireSession, requireSoundBranch } from "../../ledger/sessions.ts";
 import type { Row } from "../../storage/database.ts";
 import type { Context, Handler } from "../command.ts";
+import { abandonHiddenRun } from "./abandon.ts";
 import { assertNoBarrier, assertReplayable, committed, keyReused, lastEvent } from "./guards.ts";
 
 type Input = ParsedOf<typeof runs.start>;
@@ -16,9 +17,6 @@ type Input = ParsedOf<typeof runs.start>;
 const selectByKey = "SELECT run_id FROM auto_mode_runs WHERE root_frame_id = ? AND idempotency_key = ?";
 const selectTaken = `SELECT run_id FROM auto_mode_runs
   WHERE run_id = ? OR (root_frame_id = ? AND branch_id = ? AND turn_id = ? AND execution_id = ?)`;
-const selectActive = `SELECT run_id FROM auto_mode_runs
-  WHERE root_frame_id = ? AND branch_id = ? AND trust_state = 'local' AND finished_at IS NULL AND abandoned_at IS NULL`;
-
 export const startRun: Handler<typeof runs.start> = (input, context) => {
   const { ledger, caller, now, newId } = context;
   const { rootFrameId } = input;
@@ -33,7 +31,8 @@ export const startRun: Handler<typeof runs.start> = (input, context) => {
 
   const at = input.createdAt ?? now();
   assertBranchFree(context, rootFrameId, branchId);
-  abandonHiddenRun(context, rootFrameId, branchId, branch, at);
+  const head = branch["head_checkpoint_id"];
+  abandonHiddenRun(context, rootFrameId, branchId, typeof head === "string" ? head : null, at);
   const runId = input.runId ?? newId("run-");
   assertIdsFree(context, input, runId, branchId);
 
@@ -134,30 +133,6 @@ function assertBranchFree({ ledger }: Context, rootFrameId: string, branchId: st
     `branch ${branchId} has a recovery-required active run ${run.runId} (${run.status}, owner ${run.ownerInstanceId})`,
     { branchId, runId: run.runId, status: run.status, ownerInstanceId: run.ownerInstanceId },
   );
-}
-
-/** An unfinished run that the branch no longer shows, or that is damaged, gives way; the journal says why. */
-function abandonHiddenRun(
-  { ledger, caller }: Context,
-  rootFrameId: string,
-  branchId: string,
-  branch: Row,
-  at: number,
-): void {
-  const runId = ledger.database.value(selectActive, [rootFrameId, branchId]);
-  if (typeof runId !== "string") return;
-  const proof = ledger.run(runId);
-  const checkpointId = branch["head_checkpoint_id"] ?? null;
-  if (proof.sound) {
-    ledger.appendToRun(caller, proof, {
-      command: "runs.abandon",
-      at,
-      run: { abandoned_at: at, abandoned_by_checkpoint_id: checkpointId },
-      details: { reason: "hidden_from_branch" },
-    });
-  } else if (proof.row !== undefined) {
-    ledger.closeDamagedRun(caller, runId, proof.row, at, { damage: { ...proof.damage } });
-  }
 }
 
 function assertIdsFree({ ledger }: Context, input: Input, runId: string, branchId: string): void {

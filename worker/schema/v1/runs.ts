@@ -1,58 +1,5 @@
-/** Schema version 1: sessions, branches, runs with their events and reviews, and the journal (spec/auto_mode 1). */
-export const schemaV1 = `
-CREATE TABLE projects (
-  project_id  TEXT PRIMARY KEY,
-  name        TEXT NOT NULL,
-  description TEXT,
-  created_at  INTEGER NOT NULL,
-  updated_at  INTEGER NOT NULL
-) STRICT;
-
-CREATE TABLE frames (
-  frame_id      TEXT PRIMARY KEY,
-  parent_id     TEXT,
-  project_id    TEXT NOT NULL,
-  root_frame_id TEXT NOT NULL,
-  kind          TEXT NOT NULL,
-  name          TEXT,
-  status        TEXT NOT NULL DEFAULT 'processing',
-  depth         INTEGER NOT NULL DEFAULT 0,
-  created_at    INTEGER NOT NULL,
-  updated_at    INTEGER NOT NULL
-) STRICT;
-CREATE INDEX frames_by_root ON frames (root_frame_id);
-CREATE INDEX frames_by_project ON frames (project_id);
-
-CREATE TABLE settings (
-  key        TEXT PRIMARY KEY,
-  value      TEXT NOT NULL,
-  updated_at INTEGER NOT NULL
-) STRICT;
-
-CREATE TABLE session_branches (
-  branch_id          TEXT PRIMARY KEY,
-  root_frame_id      TEXT NOT NULL,
-  parent_branch_id   TEXT,
-  base_checkpoint_id TEXT,
-  head_checkpoint_id TEXT,
-  name               TEXT,
-  created_at         INTEGER NOT NULL,
-  updated_at         INTEGER NOT NULL
-) STRICT;
-CREATE INDEX session_branches_by_root ON session_branches (root_frame_id, created_at, branch_id);
-
-CREATE TABLE session_checkpoints (
-  checkpoint_id        TEXT PRIMARY KEY,
-  root_frame_id        TEXT NOT NULL,
-  branch_id            TEXT NOT NULL,
-  parent_checkpoint_id TEXT,
-  reason               TEXT NOT NULL,
-  auto_event_cursor    INTEGER NOT NULL DEFAULT 0 CHECK (auto_event_cursor >= 0),
-  workspace_tree_id    TEXT,
-  metadata             TEXT NOT NULL DEFAULT '{}',
-  created_at           INTEGER NOT NULL
-) STRICT;
-
+/** Runs with their events, reviews and findings (spec/auto_mode 1.2 to 1.5). */
+export const runsSchema = `
 CREATE TABLE auto_mode_runs (
   run_id                       TEXT PRIMARY KEY,
   idempotency_key              TEXT NOT NULL,
@@ -195,33 +142,4 @@ CREATE TABLE review_findings (
     REFERENCES review_runs (review_run_id, run_id, root_frame_id, branch_id, turn_id, execution_id) ON DELETE CASCADE
 ) STRICT;
 CREATE INDEX review_findings_by_run ON review_findings (run_id, status);
-
-CREATE TABLE journal (
-  root_frame_id     TEXT NOT NULL,
-  position          INTEGER NOT NULL CHECK (position >= 1),
-  operation_id      TEXT NOT NULL,
-  command           TEXT NOT NULL,
-  branch_id         TEXT,
-  run_id            TEXT,
-  run_ordinal       INTEGER,
-  owner_instance_id TEXT NOT NULL,
-  at                INTEGER NOT NULL,
-  details_json      TEXT,
-  commitments_json  TEXT NOT NULL,
-  body_sha256       TEXT NOT NULL,
-  previous_sha256   TEXT NOT NULL,
-  skip_sha256       TEXT NOT NULL,
-  entry_sha256      TEXT NOT NULL,
-  PRIMARY KEY (root_frame_id, position)
-) STRICT, WITHOUT ROWID;
-CREATE UNIQUE INDEX journal_by_run ON journal (run_id, run_ordinal) WHERE run_id IS NOT NULL;
-CREATE INDEX journal_starts ON journal (root_frame_id, branch_id, position) WHERE run_ordinal = 1;
-
-CREATE TABLE commitment_index (
-  table_name    TEXT NOT NULL,
-  row_key       TEXT NOT NULL,
-  root_frame_id TEXT NOT NULL,
-  position      INTEGER NOT NULL,
-  PRIMARY KEY (table_name, row_key)
-) STRICT, WITHOUT ROWID;
 `;
