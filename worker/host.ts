@@ -17,6 +17,8 @@ import {
 } from "../src/protocol/wire.ts";
 import type { Context, FaultPoints } from "./commands/command.ts";
 import { findHandler, type ParsedHandler } from "./commands/index.ts";
+import { assertReferences, assertTrees } from "./commands/references.ts";
+import { Files } from "./files/files.ts";
 import { Ledger } from "./ledger/ledger.ts";
 import { CommandQueue } from "./queue.ts";
 import { reply } from "./reply.ts";
@@ -51,7 +53,14 @@ export class Host implements HostApi {
       try {
         const storage = await openStorage(request);
         const ledger = new Ledger(storage.database, randomHex);
-        this.#open = { storage, ledger, queue: new CommandQueue(storage.database, ledger), releaseLock };
+        const files = new Files(storage.filesDirectory);
+        this.#open = {
+          storage,
+          ledger,
+          files,
+          queue: new CommandQueue(storage.database, ledger),
+          releaseLock,
+        };
         return storage.report;
       } catch (error) {
         releaseLock();
@@ -84,17 +93,26 @@ export class Host implements HostApi {
   }
 
   async #execute(envelope: Envelope): Promise<unknown> {
-    const { ledger, queue } = this.#requireOpen();
+    const { ledger, queue, files } = this.#requireOpen();
     const { handler, input } = parse(envelope);
     const { operationId, ownerInstanceId } = envelope;
     const context: Context = {
       ledger,
-      caller: { operationId, ownerInstanceId },
+      caller: { operationId, ownerInstanceId, acts: "for itself" },
       now: this.#surroundings.now,
       newId: (prefix) => prefix + randomHex(),
       faults: this.#surroundings.faults,
     };
-    return queue.run(() => handler(input, context));
+    const check = () => assertReferences(ledger.database, envelope.command, input);
+    if (typeof handler === "function") {
+      return queue.run(() => {
+        check();
+        return handler(input, context);
+      });
+    }
+    await queue.run(check);
+    await assertTrees(files, envelope.command, input);
+    return handler.task(input, { transact: (work) => queue.run(() => work(context)), files });
   }
 
   #requireOpen(): OpenHost {
@@ -107,6 +125,7 @@ interface OpenHost {
   readonly storage: OpenedStorage;
   readonly ledger: Ledger;
   readonly queue: CommandQueue;
+  readonly files: Files;
   readonly releaseLock: () => void;
 }
 

@@ -1,6 +1,6 @@
 import { LedgerClosedError, ValidationError } from "../protocol/errors.ts";
 import type { Envelope } from "../protocol/wire.ts";
-import { Outbox } from "./outbox.ts";
+import { Outbox, streamsIn } from "./outbox.ts";
 import type { WorkerLink } from "./worker-link.ts";
 
 /** The way of a tab's commands to the worker and back. */
@@ -47,7 +47,7 @@ export class CommandChannel {
 /** The input as it is now: what its owner changes before it is sent stays out. */
 function snapshot(command: string, input: unknown): unknown {
   try {
-    return structuredClone(input);
+    return structuredClone(input, { transfer: streamsIn(input) });
   } catch {
     throw uncloneableInput(command, input);
   }
@@ -66,6 +66,7 @@ function uncloneableInput(command: string, input: unknown): ValidationError {
 }
 
 function isCloneable(value: unknown): boolean {
+  if (value instanceof ReadableStream) return !value.locked;
   try {
     structuredClone(value);
     return true;

@@ -1,7 +1,14 @@
+import { transfer } from "comlink";
 import { HostUnavailableError } from "../protocol/errors.ts";
 import type { Envelope, Reply } from "../protocol/wire.ts";
 
 type Send = (envelopes: readonly Envelope[]) => Promise<readonly Reply<unknown>[]>;
+
+/** The streams among the fields of an input: they can't be copied, only handed over. */
+export function streamsIn(input: unknown): ReadableStream[] {
+  const fields = typeof input === "object" && input !== null ? Object.values(input) : [];
+  return fields.filter((value) => value instanceof ReadableStream);
+}
 
 interface Letter {
   readonly envelope: Envelope;
@@ -29,7 +36,9 @@ export class Outbox {
     const letters = this.#letters;
     this.#letters = [];
     try {
-      const replies = await this.#send(letters.map(({ envelope }) => envelope));
+      const envelopes = letters.map(({ envelope }) => envelope);
+      const streams = envelopes.flatMap(({ input }) => streamsIn(input));
+      const replies = await this.#send(transfer(envelopes, streams));
       letters.forEach(({ resolve, reject }, index) => {
         const reply = replies[index];
         if (reply !== undefined) resolve(reply);

@@ -19,8 +19,17 @@ export function defineCommand<Result>() {
   });
 }
 
-/** What a caller passes in. */
-export type InputOf<C> = C extends CommandDefinition<infer Schema, unknown> ? z.input<Schema> : never;
+/** What a caller passes in: nothing of it is ever changed, so readonly lists and objects will do. */
+export type InputOf<C> = C extends CommandDefinition<infer Schema, unknown> ? Given<z.input<Schema>> : never;
+
+type Handed = Uint8Array | Blob | ReadableStream | FileSystemDirectoryHandle;
+type Given<Value> = Value extends Handed
+  ? Value
+  : Value extends readonly (infer Item)[]
+    ? readonly Given<Item>[]
+    : Value extends object
+      ? { readonly [Name in keyof Value]: Given<Value[Name]> }
+      : Value;
 /** What the worker works with: trimmed, defaulted, checked. */
 export type ParsedOf<C> = C extends CommandDefinition<infer Schema, unknown> ? z.output<Schema> : never;
 export type ResultOf<C> = C extends CommandDefinition<z.ZodType, infer Result> ? Result : never;

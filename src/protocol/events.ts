@@ -3,6 +3,7 @@ import type { JsonObject } from "../proof/canonical.ts";
 import type { Sha256 } from "../proof/sha256.ts";
 import { defineCommand } from "./command.ts";
 import { existingBranchId, existingRootFrameId, integer } from "./fields.ts";
+import type { PromotionReceipt } from "./messages.ts";
 
 /** What each type of event says. Payloads are kept exactly as they are hashed, in the specification's spelling. */
 export interface EventPayloads {
@@ -29,16 +30,34 @@ export interface EventPayloads {
     readonly finding_count: number;
     readonly public_summary: string | null;
   };
-  readonly repair_started: {
+  readonly repair_started:
+    | {
+        readonly repair_run_id: string;
+        readonly finding_ids: readonly string[];
+        readonly before_version_ids: readonly string[];
+        readonly checkpoint_id: string;
+        readonly status: "started";
+        readonly phase?: never;
+      }
+    | {
+        readonly repair_run_id: string;
+        readonly phase: "execution_group_bound";
+        readonly action_group_id: string;
+        readonly status: "started";
+      };
+  readonly repair_completed: {
     readonly repair_run_id: string;
-    readonly status: "started";
-    readonly phase?: "execution_group_bound";
+    readonly status: string;
+    readonly after_version_ids: readonly string[];
+    readonly execution_group_ids: readonly string[];
+    readonly verification_review_run_id: null;
   };
-  readonly repair_completed: { readonly repair_run_id: string; readonly status: string };
   readonly auto_run_terminal: {
     readonly status: string;
     readonly terminal_reason: string;
     readonly stop_reason: string | null;
+    readonly message_promotion_sha256?: Sha256;
+    readonly message_promotion_receipt?: PromotionReceipt;
   };
 }
 

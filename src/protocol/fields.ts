@@ -1,6 +1,7 @@
 import * as z from "zod";
 import {
   canonicalJson,
+  type Json,
   type JsonObject,
   MAX_CANONICAL_BYTES,
   NotCanonicalError,
@@ -44,12 +45,30 @@ export type RootFrameId = string & { readonly __brand: "RootFrameId" };
 export type BranchId = string & { readonly __brand: "BranchId" };
 export type RunId = string & { readonly __brand: "RunId" };
 export type CheckpointId = string & { readonly __brand: "CheckpointId" };
+export type ActionGroupId = string & { readonly __brand: "ActionGroupId" };
+export type AttemptId = string & { readonly __brand: "AttemptId" };
+export type RepairRunId = string & { readonly __brand: "RepairRunId" };
+export type MessageId = string & { readonly __brand: "MessageId" };
+export type DeliveryId = string & { readonly __brand: "DeliveryId" };
+export type ArtifactId = string & { readonly __brand: "ArtifactId" };
+export type VersionId = string & { readonly __brand: "VersionId" };
 export type ReviewRunId = string & { readonly __brand: "ReviewRunId" };
 
 export const newId = () => id<string>();
 export const newRunId = () => id<RunId>();
 export const newCheckpointId = () => id<CheckpointId>();
 export const existingCheckpointId = () => id<CheckpointId>("checkpoint");
+export const newActionGroupId = () => id<ActionGroupId>();
+export const existingActionGroupId = () => id<ActionGroupId>("action group");
+export const newAttemptId = () => id<AttemptId>();
+export const existingAttemptId = () => id<AttemptId>("attempt");
+export const newRepairRunId = () => id<RepairRunId>();
+export const existingRepairRunId = () => id<RepairRunId>("repair");
+export const newMessageId = () => id<MessageId>();
+export const existingMessageId = () => id<MessageId>("message");
+export const existingDeliveryId = () => id<DeliveryId>("delivery");
+export const existingArtifactId = () => id<ArtifactId>("artifact");
+export const existingVersionId = () => id<VersionId>("version");
 export const newReviewRunId = () => id<ReviewRunId>();
 export const newBranchId = () => id<BranchId>();
 export const existingProjectId = () => id<string>("project");
@@ -68,6 +87,9 @@ export function sha256() {
     .regex(/^[0-9a-f]{64}$/, "a SHA-256 digest of 64 lower-case hex digits")
     .transform((value) => value as Sha256);
 }
+
+/** The digest by which a workspace tree is found. */
+export const existingTreeId = () => sha256().meta({ references: "tree" });
 
 /** A safe integer, at least `min`. */
 export function integer(min: number) {
@@ -88,6 +110,16 @@ export function jsonObject() {
     .record(z.string(), z.unknown(), "a plain object of JSON values")
     .superRefine(refuseNonCanonical)
     .transform((value) => value as JsonObject);
+}
+
+/** Any JSON value with a canonical form of at most 32 MiB; null and absent are the same. */
+export function jsonValue() {
+  return z
+    .unknown()
+    .superRefine(refuseNonCanonical)
+    .nullish()
+    .transform((value) => (value ?? null) as Json)
+    .meta({ holds: "json" });
 }
 
 /** As `jsonObject`, with some members that must be there; others are kept as they are. */
@@ -122,6 +154,31 @@ export function textList(limit = 10_000) {
     .max(limit, `at most ${limit} items`)
     .nullish()
     .transform((items) => [...new Set(items ?? [])]);
+}
+
+/** A message's or a file's text: not blank, at most 4,194,304 characters, without lone surrogates. */
+export function contentText() {
+  return anyText(4_194_304)
+    .min(1, "a string that is not blank")
+    .refine((value) => value.trim() !== "", "a string that is not blank");
+}
+
+/** As `textList`, with at least one item. */
+export function someTexts() {
+  return z
+    .array(text(LONG_TEXT), "a list of strings")
+    .min(1, "at least one item")
+    .max(10_000, "at most 10,000 items")
+    .transform((items) => [...new Set(items)]);
+}
+
+/** Any string of at most `max` UTF-16 units, blank or not, without NUL and lone surrogates. */
+export function anyText(max: number) {
+  return z
+    .string("a string")
+    .refine((value) => value.isWellFormed(), "a string without lone surrogates")
+    .refine((value) => !value.includes("\0"), "a string without NUL characters")
+    .max(max, `at most ${max} characters`);
 }
 
 /** One of the given words. */

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { Sha256 } from "../proof/sha256.ts";
 import { defineCommand } from "./command.ts";
 import { millis, newId, text } from "./fields.ts";
 
@@ -9,6 +10,47 @@ export type ReconcileOutcome =
   | { readonly runId: string; readonly status: string; readonly deferred: string; readonly error: string }
   | { readonly runId: string; readonly unreconciled: string };
 
+/** What recovery did about one candidate message that nobody will judge any more. */
+export type CandidateOutcome =
+  | {
+      readonly schemaVersion: 1;
+      readonly messageId: string;
+      readonly rootFrameId: string;
+      readonly projectId: string;
+      readonly branchId: string;
+      readonly turnId: string;
+      readonly executionId: string;
+      readonly reviewStatus: "review_unavailable";
+      readonly reason: CandidateRecoveryReason;
+      readonly contentSha256: Sha256;
+      readonly reconciledAt: number;
+      readonly runId?: string;
+      readonly deliveryId?: string;
+      readonly deliveryStatus?: "published";
+    }
+  | { readonly messageId: string; readonly unreconciled: string; readonly error: string };
+
+export type CandidateRecoveryReason =
+  | "daemon_restart_before_auto_run"
+  | "daemon_restart_before_candidate_promotion";
+
+/** What one step of start-up recovery did, or why it could not be done. */
+export interface StartupReport {
+  readonly at: number;
+  readonly ownerInstanceId: string;
+  readonly runs: readonly ReconcileOutcome[];
+  readonly attempts: readonly { readonly attemptId: string; readonly terminalState: string }[];
+  readonly candidates: readonly CandidateOutcome[];
+  /** Steps that failed as a whole: the others were done all the same. */
+  readonly failures: readonly { readonly step: "runs" | "attempts" | "candidates"; readonly error: string }[];
+}
+
+const owners = {
+  ownerInstanceId: newId().optional(),
+  liveInstanceIds: z.array(text(), "a list of owner instance ids").max(10_000).default([]),
+  now: millis(),
+};
+
 export const recovery = {
   /**
    * Closes the unfinished runs of owners that are gone, oldest first, each on its own: open reviews end
@@ -18,12 +60,17 @@ export const recovery = {
    *
    * Alive are `ownerInstanceId` (default: this tab) and `liveInstanceIds`; every other owner counts as gone.
    */
-  reconcileRuns: defineCommand<ReconcileOutcome[]>()(
-    "write",
-    z.strictObject({
-      ownerInstanceId: newId().optional(),
-      liveInstanceIds: z.array(text(), "a list of owner instance ids").max(10_000).default([]),
-      now: millis(),
-    }),
-  ),
+  reconcileRuns: defineCommand<ReconcileOutcome[]>()("write", z.strictObject(owners)),
+  /**
+   * Settles candidate messages that no run will judge any more as `review_unavailable`, and publishes their
+   * deliveries; content never changes (spec/session_store 7.3). Each on its own; a candidate of a live run is left.
+   *
+   * @throws ValidationError `now` is malformed.
+   */
+  reconcileCandidates: defineCommand<CandidateOutcome[]>()("write", z.strictObject({ now: millis() })),
+  /**
+   * All of recovery, in order: runs of owners that are gone, then their unfinished attempts, then candidates
+   * (spec/session_store 7.2). Each step is isolated and reported. A second call finds nothing left to do.
+   */
+  reconcileStartup: defineCommand<StartupReport>()("write", z.strictObject(owners)),
 };

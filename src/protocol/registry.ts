@@ -1,15 +1,22 @@
+import { actions } from "./actions.ts";
+import { artifacts } from "./artifacts.ts";
+import { attempts } from "./attempts.ts";
 import { audits } from "./audits.ts";
 import { branches } from "./branches.ts";
 import { checkpoints } from "./checkpoints.ts";
 import type { CommandDefinition } from "./command.ts";
+import { deliveries } from "./deliveries.ts";
 import { events } from "./events.ts";
 import { frames } from "./frames.ts";
+import { messages } from "./messages.ts";
 import { projects } from "./projects.ts";
 import { recovery } from "./recovery.ts";
+import { repairs } from "./repairs.ts";
 import { reviews } from "./reviews.ts";
 import { runs } from "./runs.ts";
 import { settings } from "./settings.ts";
 import { verification } from "./verification.ts";
+import { workspace } from "./workspace.ts";
 
 /** Every command there is, by family. The typed client and the worker's dispatcher both follow from it. */
 const registry = {
@@ -20,6 +27,13 @@ const registry = {
   settings,
   runs,
   reviews,
+  repairs,
+  actions,
+  attempts,
+  artifacts,
+  messages,
+  deliveries,
+  workspace,
   events,
   audits,
   recovery,

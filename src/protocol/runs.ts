@@ -4,7 +4,10 @@ import type { Sha256 } from "../proof/sha256.ts";
 import { defineCommand } from "./command.ts";
 import type { LedgerEvent, StoredEvent } from "./events.ts";
 import {
+  contentText,
   existingBranchId,
+  existingDeliveryId,
+  existingMessageId,
   existingRootFrameId,
   existingRunId,
   idempotencyKey,
@@ -144,6 +147,17 @@ export interface Projection {
   readonly events: readonly StoredEvent[];
 }
 
+/** A candidate message that the terminal settles, and what it becomes (spec/auto_mode 3.8.1). */
+const messagePromotion = () =>
+  z.strictObject({
+    messageId: existingMessageId(),
+    deliveryId: existingDeliveryId().nullish(),
+    expectedContent: contentText(),
+    /** What the content becomes; left out, it stays. */
+    content: contentText().optional(),
+    metadata: jsonObject(),
+  });
+
 export const runs = {
   /**
    * Starts a run on a branch (default: the main branch) before any of its work is done (spec/auto_mode 3.1).
@@ -169,6 +183,16 @@ export const runs = {
     }),
   ),
   /**
+   * Makes this tab the owner of an active run, in place of the one that it names as its owner so far: after a
+   * reload, or when a person moves the work to another tab. Every later change by the former owner is refused.
+   *
+   * @throws LedgerConflictError the run's owner is another than `fromInstanceId`, or the run can't change any more.
+   */
+  takeOver: defineCommand<Run>()(
+    "write",
+    z.strictObject({ runId: existingRunId(), fromInstanceId: newId(), at: millis() }),
+  ),
+  /**
    * Records what the run produced, by digest (spec/auto_mode 3.2). Another candidate replaces it until a review starts.
    *
    * @throws LedgerConflictError a phase is open, the candidate id stands for other content, or the run can't change any more.
@@ -189,7 +213,8 @@ export const runs = {
   ),
   /**
    * Ends the run (spec/auto_mode 3.8). `verified` needs a completed, passing review as the newest one of the
-   * current candidate and no material finding; `completed_with_issues` needs a completed review.
+   * current candidate and no material finding; `completed_with_issues` needs a completed review. With
+   * `messagePromotion` the candidate message, and its delivery, are settled in the same transaction.
    *
    * @throws LedgerConflictError a phase is open, the evidence is missing, or the run can't change any more.
    */
@@ -201,6 +226,7 @@ export const runs = {
       status: word(TERMINAL_STATUSES),
       reason: text(LONG_TEXT),
       stopReason: text(LONG_TEXT).nullish(),
+      messagePromotion: messagePromotion().nullish(),
       finishedAt: millis(),
     }),
   ),

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { defineCommand } from "./command.ts";
-import { LONG_TEXT, millis, text } from "./fields.ts";
+import { anyText, LONG_TEXT, millis, text } from "./fields.ts";
 
 export interface Setting {
   readonly key: string;
@@ -10,12 +10,7 @@ export interface Setting {
 
 const settingKey = () => text(LONG_TEXT);
 
-const settingValue = () =>
-  z
-    .string("a string")
-    .max(1_048_576, "at most 1,048,576 characters")
-    .refine((value) => value.isWellFormed(), "a string without lone surrogates")
-    .refine((value) => !value.includes("\0"), "a string without NUL characters");
+const settingValue = () => anyText(1_048_576);
 
 export const settings = {
   /** Stores a text under a key, in place of what was there. */

@@ -14,8 +14,12 @@ interface Schema {
   readonly pattern?: string;
   readonly minLength?: number;
   readonly maxLength?: number;
+  readonly minItems?: number;
   readonly maxItems?: number;
   readonly minimum?: number;
+  readonly const?: unknown;
+  /** What a value is that JSON can't hold, or that can be any of it. */
+  readonly holds?: "json" | "bytes" | "directory";
   /** What an id must point to: a run, a session, … */
   readonly references?: string;
 }
@@ -28,8 +32,8 @@ export interface BadInput {
   readonly refusal: "ValidationError" | "NotFoundError";
 }
 
-/** The ids that exist in the ledger under test, by what they are. */
-export type KnownIds = Readonly<Record<string, string>>;
+/** What exists in the ledger under test, by what it is: ids, and a directory. */
+export type Known = Readonly<Record<string, unknown>>;
 
 const SHA256_OF_EMPTY_OBJECT = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
 
@@ -38,15 +42,28 @@ export function schemaOf(definition: CommandDefinition): Schema {
 }
 
 /** An input that the schema accepts: every field set, every reference to something that exists. */
-export function goodInput(schema: Schema, known: KnownIds): unknown {
-  if (schema.anyOf !== undefined) return goodInput(firstAlternative(schema), known);
+export function goodInput(schema: Schema, known: Known): unknown {
+  if (schema.anyOf !== undefined && schema.holds === undefined)
+    return goodInput(firstAlternative(schema), known);
   if (schema.references !== undefined) return known[schema.references];
   if (schema.enum !== undefined) return schema.enum[0];
+  if (schema.const !== undefined) return schema.const;
+  switch (schema.holds) {
+    case "json":
+      return null;
+    case "bytes":
+      return new Uint8Array([1, 2, 3]);
+    case "directory":
+      return known["directory"];
+  }
   switch (schema.type) {
+    case "boolean":
+      return false;
+    case "number":
     case "integer":
       return schema.minimum ?? 0;
     case "array":
-      return [];
+      return schema.minItems === undefined ? [] : [goodInput(schema.items ?? {}, known)];
     case "object":
       return Object.fromEntries(
         Object.entries(schema.properties ?? {}).map(([name, property]) => [name, goodInput(property, known)]),
@@ -57,9 +74,9 @@ export function goodInput(schema: Schema, known: KnownIds): unknown {
 }
 
 /** Every way to spoil one field of an input that is good otherwise. */
-export function* badInputs(schema: Schema, good: unknown, path = ""): Generator<BadInput> {
-  if (schema.anyOf !== undefined) {
-    yield* badInputs(firstAlternative(schema), good, path);
+export function* badInputs(schema: Schema, good: unknown, known: Known, path = ""): Generator<BadInput> {
+  if (schema.anyOf !== undefined && schema.holds === undefined) {
+    yield* badInputs(firstAlternative(schema), good, known, path);
     return;
   }
   for (const [why, value] of badValues(schema)) {
@@ -67,28 +84,34 @@ export function* badInputs(schema: Schema, good: unknown, path = ""): Generator<
   }
   if (schema.references !== undefined) {
     yield {
-      input: "there-is-no-such-thing",
+      input: schema.pattern === undefined ? "there-is-no-such-thing" : "0".repeat(64),
       field: path,
       why: `unknown ${schema.references}`,
       refusal: "NotFoundError",
     };
   }
   if (schema.items !== undefined) {
-    for (const bad of badInputs(schema.items, goodInput(schema.items, {}), `${path}[0]`)) {
+    for (const bad of badInputs(schema.items, goodInput(schema.items, known), known, `${path}[0]`)) {
       yield { ...bad, input: [bad.input] };
     }
   }
-  if (schema.properties !== undefined) yield* badMembers(schema, good as Record<string, unknown>, path);
+  if (schema.properties !== undefined)
+    yield* badMembers(schema, good as Record<string, unknown>, known, path);
 }
 
-function* badMembers(schema: Schema, good: Record<string, unknown>, path: string): Generator<BadInput> {
+function* badMembers(
+  schema: Schema,
+  good: Record<string, unknown>,
+  known: Known,
+  path: string,
+): Generator<BadInput> {
   const inside = (name: string) => (path === "" ? name : `${path}.${name}`);
   for (const [name, property] of Object.entries(schema.properties ?? {})) {
     const { [name]: value, ...others } = good;
     if (schema.required?.includes(name)) {
       yield { input: others, field: inside(name), why: "missing", refusal: "ValidationError" };
     }
-    for (const bad of badInputs(property, value, inside(name))) {
+    for (const bad of badInputs(property, value, known, inside(name))) {
       yield { ...bad, input: { ...good, [name]: bad.input } };
     }
   }
@@ -103,7 +126,30 @@ function* badMembers(schema: Schema, good: Record<string, unknown>, path: string
 }
 
 function badValues(schema: Schema): [string, unknown][] {
+  if (schema.const !== undefined) return [["another constant", "x"]];
+  switch (schema.holds) {
+    case "json":
+      return [
+        ["not a number", Number.NaN],
+        ["a lone surrogate", "a\ud800b"],
+        ["a bigint", 7n],
+      ];
+    case "bytes":
+    case "directory":
+      return [
+        ["a string", "x"],
+        ["a plain object", {}],
+      ];
+  }
   switch (schema.type) {
+    case "boolean":
+      return [["a string", "yes"]];
+    case "number":
+      return [
+        ["a string", "7"],
+        ["below the least", (schema.minimum ?? 0) - 1],
+        ["infinity", Number.POSITIVE_INFINITY],
+      ];
     case "integer":
       return [
         ["a string", "7"],

@@ -35,9 +35,14 @@ export function openBuilt(name: string, options: Partial<OpenOptions> = {}): Pro
 
 export async function newSession(ledger: TestLedger): Promise<string> {
   const project = await ledger.projects.create({ name: "Auto Mode recovery regression" });
-  const frame = await ledger.frames.create({ projectId: project.projectId, kind: "turn" });
-  await ledger.branches.ensure({ rootFrameId: frame.rootFrameId, branchId: frame.rootFrameId });
-  return frame.rootFrameId;
+  return newRoot(ledger, project.projectId);
+}
+
+/** A new session of a project, by its root frame. */
+export async function newRoot(ledger: TestLedger, projectId: string): Promise<string> {
+  const { rootFrameId } = await ledger.frames.create({ projectId, kind: "turn" });
+  await ledger.branches.ensure({ rootFrameId, branchId: rootFrameId });
+  return rootFrameId;
 }
 
 /** Removes a closed ledger's files. */

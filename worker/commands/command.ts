@@ -1,4 +1,5 @@
 import type { CommandDefinition, ParsedOf, ResultOf } from "../../src/protocol/command.ts";
+import type { Files } from "../files/files.ts";
 import type { Caller, Ledger } from "../ledger/ledger.ts";
 
 /** Named places where tests make a command fail. In production nothing ever does. */
@@ -23,3 +24,21 @@ export type Handler<Command extends CommandDefinition> = (
   input: ParsedOf<Command>,
   context: Context,
 ) => ResultOf<Command>;
+
+/** What a command works with that must await files between its transactions. */
+export interface TaskContext {
+  /** Runs work in a transaction, in its turn; nothing holds between two of them. */
+  readonly transact: <Result>(work: (context: Context) => Result) => Promise<Result>;
+  readonly files: Files;
+}
+
+/** What carries out a command that touches files: transactions with file work between them. */
+export type Task<Command extends CommandDefinition> = (
+  input: ParsedOf<Command>,
+  context: TaskContext,
+) => Promise<ResultOf<Command>>;
+
+/** Marks a command as a task. */
+export interface TaskHandler<Command extends CommandDefinition> {
+  readonly task: Task<Command>;
+}

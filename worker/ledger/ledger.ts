@@ -7,6 +7,7 @@ import { IntegrityError, NotFoundError } from "../../src/protocol/errors.ts";
 import type { EventPayloads, EventType, LedgerEvent } from "../../src/protocol/events.ts";
 import { type ProofTableName, proofTables } from "../schema/tables.ts";
 import type { Database, Row } from "../storage/database.ts";
+import { EMPTY_LEDGER } from "./action-ledger.ts";
 import { DamageFound, findDamage } from "./damage.ts";
 import { Journal } from "./journal.ts";
 import { illegalStep, reduceEvent } from "./reduce.ts";
@@ -18,11 +19,16 @@ import { CLOSED_AS_DAMAGED, proveRun, type RunProof, type SoundRun, storedDigest
 export interface Caller {
   readonly operationId: string;
   readonly ownerInstanceId: string;
+  /** A tab acts for itself; recovery closes what the owner of a run left, because that owner is gone. */
+  readonly acts: "for itself" | "for the dead";
 }
 
-/** One row written: `row` is the whole row as it stands afterwards (for a delete: before). */
+/**
+ * One row written: `row` is the whole row as it stands afterwards (for a delete: before). `vouch` writes nothing and
+ * commits to the row again, so that it joins the proof of a run.
+ */
 export type RowWrite =
-  | { readonly act: "insert" | "delete"; readonly table: ProofTableName; readonly row: Row }
+  | { readonly act: "insert" | "delete" | "vouch"; readonly table: ProofTableName; readonly row: Row }
   | { readonly act: "update"; readonly table: ProofTableName; readonly before: Row; readonly row: Row };
 
 /** A change outside of runs: of projects, frames, branches, settings. */
@@ -185,7 +191,7 @@ export class Ledger {
   append(caller: Caller, change: Change): void {
     this.#answers.clear();
     const commitments = change.writes.map((write) => {
-      if (write.act !== "insert") this.#assertUntouched(write);
+      if (write.act === "update" || write.act === "delete") this.#assertUntouched(write);
       return this.#write(write);
     });
     this.journal.append({
@@ -200,10 +206,17 @@ export class Ledger {
       details: null,
       commitments,
     });
-    for (const { table, key } of commitments) this.journal.index(table, key, change.rootFrameId);
-    for (const { act, table, row } of change.writes) {
+    this.#index(commitments, change.writes, change.rootFrameId);
+  }
+
+  /** Notes where rows that are looked up one by one were committed to last, and remembers them. */
+  #index(commitments: readonly Commitment[], writes: readonly RowWrite[], rootFrameId: string): void {
+    writes.forEach(({ act, table, row }, position) => {
+      const commitment = commitments[position];
+      if (commitment === undefined || proofTables[table].scope !== "index") return;
+      this.journal.index(table, commitment.key, rootFrameId);
       this.#rows.set(`${table} ${String(row[proofTables[table].key])}`, act === "delete" ? undefined : row);
-    }
+    });
   }
 
   /** Starts a run: its row, its first event and its first journal entry. */
@@ -224,6 +237,10 @@ export class Ledger {
       state,
       reviews: [],
       findings: [],
+      repairs: [],
+      bindings: [],
+      ledger: EMPTY_LEDGER,
+      controllerId: caller.ownerInstanceId,
       ordinal: 1,
     };
     this.#commitRun(caller, sound, { command: "runs.start", at: run.createdAt }, writes);
@@ -255,6 +272,14 @@ export class Ledger {
       state: event === undefined ? before.state : this.#nextState(before, event),
       reviews: withWrites(before.reviews, others, "review_runs"),
       findings: withWrites(before.findings, others, "review_findings"),
+      repairs: withWrites(before.repairs, others, "repair_runs"),
+      bindings: withWrites(before.bindings, others, "repair_execution_groups"),
+      ledger: {
+        groups: withWrites(before.ledger.groups, others, "action_groups"),
+        events: withWrites(before.ledger.events, others, "action_events"),
+        attempts: withWrites(before.ledger.attempts, others, "execution_attempts"),
+      },
+      controllerId: change.command === "runs.takeOver" ? caller.ownerInstanceId : before.controllerId,
       ordinal: before.ordinal + 1,
     };
     this.#commitRun(caller, after, change, writes);
@@ -335,6 +360,7 @@ export class Ledger {
       details: change.details ?? null,
       commitments,
     });
+    this.#index(commitments, writes, after.run.rootFrameId);
     this.#lastCursors.set(
       after.run.rootFrameId,
       Math.max(this.#lastCursor(after.run.rootFrameId), after.state.lastEventOrdinal),
@@ -370,6 +396,8 @@ export class Ledger {
       case "update":
         updateRow(this.database, proofTable, write.before, row);
         return { table, key, sha256: rowDigest(row) };
+      case "vouch":
+        return { table, key, sha256: rowDigest(row) };
       case "delete":
         deleteRow(this.database, proofTable, row);
         return { table, key, sha256: null };
@@ -389,6 +417,8 @@ function withWrites(
   const updated = new Map(
     ofTable.filter((write) => write.act === "update").map(({ row }) => [row[key], row]),
   );
-  const inserted = ofTable.filter((write) => write.act === "insert").map(({ row }) => row);
+  const inserted = ofTable
+    .filter((write) => write.act === "insert" || write.act === "vouch")
+    .map(({ row }) => row);
   return [...rows.map((row) => updated.get(row[key]) ?? row), ...inserted];
 }

@@ -3,9 +3,10 @@ import { rowDigest } from "../../src/proof/journal.ts";
 import type { LedgerEvent } from "../../src/protocol/events.ts";
 import type { Damage, ReducedRun, Run } from "../../src/protocol/runs.ts";
 import { isActive } from "../../src/protocol/runs.ts";
-import type { ProofTable } from "../schema/tables.ts";
-import { runTables } from "../schema/tables.ts";
+import type { ProofTable, ProofTableName } from "../schema/tables.ts";
+import { boundTables, proofTables, runTables } from "../schema/tables.ts";
 import type { Database, Row } from "../storage/database.ts";
+import { type ActionLedger, ledgerOfGroup, sealOf } from "./action-ledger.ts";
 import { DamageFound, findDamage } from "./damage.ts";
 import type { Journal, JournalEntry } from "./journal.ts";
 import { illegalStep, reduceEvent } from "./reduce.ts";
@@ -23,6 +24,14 @@ export interface SoundRun {
   readonly reviews: readonly Row[];
   /** Rows of `review_findings` by review and ordinal. */
   readonly findings: readonly Row[];
+  /** Rows of `repair_runs` in the order in which they were started. */
+  readonly repairs: readonly Row[];
+  /** Rows of `repair_execution_groups` by repair and ordinal. */
+  readonly bindings: readonly Row[];
+  /** The bound groups with all that was done in them. */
+  readonly ledger: ActionLedger;
+  /** The tab that may change the run: the one that started it, or took it over last. */
+  readonly controllerId: string;
   /** Number of journal entries of the run. */
   readonly ordinal: number;
 }
@@ -55,14 +64,22 @@ export function proveRun(database: Database, journal: Journal, runId: string): R
   const known = [...rows.tables.values()].some((each) => each.length > 0);
   const rootFrameId = rows.row?.["root_frame_id"] ?? rootOfEntries(database, runId);
   if (!known && rootFrameId === undefined) return undefined;
-  const result = findDamage(() => check(journal, runId, String(rootFrameId), rows));
+  const result = findDamage(() => check(database, journal, runId, String(rootFrameId), rows));
   if (!(result instanceof DamageFound)) return result;
   return { sound: false, row: rows.row, eventRows: table(rows, "auto_mode_events"), damage: result.damage };
 }
 
-const selectByRun = new Map(
-  runTables.map((each) => [each.name, `SELECT * FROM ${each.name} WHERE run_id = ?`]),
-);
+const selectByRun = new Map([
+  ...runTables.map((each) => [each.name, `SELECT * FROM ${each.name} WHERE run_id = ?`] as const),
+  ...boundTables.map(
+    (each) =>
+      [
+        each.name,
+        `SELECT each.* FROM repair_execution_groups AS bound JOIN ${each.name} AS each
+         ON each.group_id = bound.action_group_id WHERE bound.run_id = ?`,
+      ] as const,
+  ),
+]);
 const selectRootOfEntries = "SELECT root_frame_id FROM journal WHERE run_id = ? LIMIT 1";
 
 function readRows(database: Database, runId: string): RunRows {
@@ -79,11 +96,18 @@ function table(rows: RunRows, name: string): readonly Row[] {
   return rows.tables.get(name) ?? [];
 }
 
-function check(journal: Journal, runId: string, rootFrameId: string, rows: RunRows): SoundRun {
+function check(
+  database: Database,
+  journal: Journal,
+  runId: string,
+  rootFrameId: string,
+  rows: RunRows,
+): SoundRun {
   const { row } = rows;
   if (row === undefined) throw new DamageFound("auto_mode_runs", runId, "is missing");
   const entries = journal.entriesOfRun(runId, rootFrameId);
   checkCommitments(entries, rows);
+  checkOtherCommitments(database, entries);
   const closed = entries.find((entry) => entry.details?.["reason"] === CLOSED_AS_DAMAGED);
   if (closed !== undefined)
     throw new DamageFound("auto_mode_runs", runId, "was closed because it was damaged");
@@ -97,10 +121,20 @@ function check(journal: Journal, runId: string, rootFrameId: string, rows: RunRo
     state: legalState(events),
     reviews: [...table(rows, "review_runs")].sort(by("started_at", "review_run_id")),
     findings: [...table(rows, "review_findings")].sort(by("review_run_id", "finding_ordinal")),
+    repairs: [...table(rows, "repair_runs")].sort(by("started_at", "repair_run_id")),
+    bindings: [...table(rows, "repair_execution_groups")].sort(by("repair_run_id", "ordinal")),
+    ledger: {
+      groups: table(rows, "action_groups"),
+      events: [...table(rows, "action_events")].sort(by("group_id", "sequence")),
+      attempts: [...table(rows, "execution_attempts")].sort(by("group_id", "attempt_ordinal", "attempt_id")),
+    },
+    controllerId: controllerOf(entries),
     ordinal: entries.length,
   };
   checkRowAgainstState(sound);
   checkReviewsAgainstEvents(sound);
+  checkRepairsAgainstEvents(sound);
+  checkSeals(sound);
   const last = entries.at(-1);
   if (last !== undefined && isOpen(sound.run)) journal.assertNothingAfter(runId, rootFrameId, last.position);
   if (sound.run.status === "verified") {
@@ -111,13 +145,20 @@ function check(journal: Journal, runId: string, rootFrameId: string, rows: RunRo
   return sound;
 }
 
+/** Commands that say who drives a run. */
+const CONTROL = new Set(["runs.start", "runs.takeOver"]);
+
+function controllerOf(entries: readonly JournalEntry[]): string {
+  return entries.findLast((entry) => CONTROL.has(entry.command))?.ownerInstanceId ?? "";
+}
+
 /** A run that may still change. */
 function isOpen(run: Run): boolean {
   return run.finishedAt === null && run.abandonedAt === null;
 }
 
 function checkCommitments(entries: readonly JournalEntry[], rows: RunRows): void {
-  for (const proofTable of runTables) {
+  for (const proofTable of [...runTables, ...boundTables]) {
     const expected = committedRows(entries, proofTable);
     for (const row of table(rows, proofTable.name)) {
       const key = rowKey(row[proofTable.key] ?? null);
@@ -129,6 +170,26 @@ function checkCommitments(entries: readonly JournalEntry[], rows: RunRows): void
       expected.delete(key);
     }
     for (const key of expected.keys()) throw new DamageFound(proofTable.name, key, "is missing");
+  }
+}
+
+const tablesOfRun = new Set<string>([...runTables, ...boundTables].map(({ name }) => name));
+
+/** Rows of other tables that the run wrote, as its settled message: they are what the run left. */
+function checkOtherCommitments(database: Database, entries: readonly JournalEntry[]): void {
+  const others = new Set<string>();
+  for (const { commitments } of entries) {
+    for (const { table: name } of commitments) if (!tablesOfRun.has(name)) others.add(name);
+  }
+  for (const name of others) {
+    const proofTable: ProofTable = proofTables[name as ProofTableName];
+    for (const [key, sha256] of committedRows(entries, proofTable)) {
+      const [id] = JSON.parse(key) as [string];
+      const row = database.get(`SELECT * FROM ${proofTable.name} WHERE ${proofTable.key} = ?`, [id]);
+      if (row === undefined) throw new DamageFound(name, key, "is missing");
+      if (storedDigest(row, proofTable, key) !== sha256)
+        throw new DamageFound(name, key, "was changed after the run had settled it");
+    }
   }
 }
 
@@ -250,6 +311,41 @@ function checkReviewsAgainstEvents({ events, reviews }: SoundRun): void {
   }
   const orphan = [...started, ...completed][0];
   if (orphan !== undefined) throw new DamageFound("review_runs", orphan, "is missing");
+}
+
+/** Each repair has its start event, its bindings theirs, and a closed one its completion. */
+function checkRepairsAgainstEvents({ events, repairs, bindings }: SoundRun): void {
+  const told = { started: new Set<string>(), completed: new Set<string>(), bound: new Set<string>() };
+  for (const event of events) {
+    if (event.type === "repair_completed") told.completed.add(event.payload.repair_run_id);
+    if (event.type !== "repair_started") continue;
+    if (event.payload.phase === "execution_group_bound") told.bound.add(event.payload.action_group_id);
+    else told.started.add(event.payload.repair_run_id);
+  }
+  for (const repair of repairs) {
+    const id = String(repair["repair_run_id"]);
+    const isClosed = repair["status"] !== "started";
+    if (!told.started.delete(id) || told.completed.delete(id) !== isClosed)
+      throw new DamageFound("repair_runs", id, "does not agree with its events");
+  }
+  for (const binding of bindings) {
+    const id = String(binding["action_group_id"]);
+    if (!told.bound.delete(id))
+      throw new DamageFound("repair_execution_groups", id, "does not agree with its events");
+  }
+  const orphan = [...told.started, ...told.completed, ...told.bound][0];
+  if (orphan !== undefined) throw new DamageFound("repair_runs", orphan, "is missing");
+}
+
+/** The sealed ledgers are those that were sealed (spec/auto_mode 6.6). */
+function checkSeals({ bindings, ledger }: SoundRun): void {
+  for (const binding of bindings) {
+    if (binding["sealed_at"] === null) continue;
+    const groupId = String(binding["action_group_id"]);
+    const { eventCount, sha256 } = sealOf(ledgerOfGroup(ledger, groupId));
+    if (binding["ledger_event_count"] !== eventCount || binding["ledger_sha256"] !== sha256)
+      throw new DamageFound("repair_execution_groups", groupId, "is sealed over another ledger");
+  }
 }
 
 function by(...columns: string[]): (a: Row, b: Row) => number {

@@ -104,8 +104,13 @@ export function requireSoundCheckpoint(
 }
 
 /** As `historyOf`, for commands that can't go on with a damaged one. */
-export function soundHistoryOf(ledger: Ledger, rootFrameId: string, branchId: string): Range[] {
-  return orIntegrityError(branchId, () => historyOf(ledger, rootFrameId, branchId));
+export function soundHistoryOf(
+  ledger: Ledger,
+  rootFrameId: string,
+  branchId: string,
+  kind: HistoryKind = "events",
+): Range[] {
+  return orIntegrityError(branchId, () => historyOf(ledger, rootFrameId, branchId, kind));
 }
 
 function orIntegrityError<Result>(branchId: string, read: () => Result): Result {

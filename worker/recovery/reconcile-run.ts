@@ -1,6 +1,8 @@
 import { LedgerError } from "../../src/protocol/errors.ts";
 import type { ReconcileOutcome } from "../../src/protocol/recovery.ts";
 import type { Context } from "../commands/command.ts";
+import { completeRepair } from "../commands/repairs/complete.ts";
+import { bindingsOf } from "../commands/repairs/rows.ts";
 import { completeReview } from "../commands/reviews/complete.ts";
 import { assertSound } from "../commands/runs/guards.ts";
 import { terminateRun } from "../commands/runs/terminate.ts";
@@ -13,7 +15,8 @@ const MAX_ERROR_TEXT = 300;
  * Closes one run whose owner is gone (spec/auto_mode 7.3): open reviews end without a verdict, then the run ends.
  * Where its own rules forbid that, it is released: abandoned, so that the branch can go on.
  */
-export function reconcileRun(runId: string, now: number, context: Context): ReconcileOutcome {
+export function reconcileRun(runId: string, now: number, itself: Context): ReconcileOutcome {
+  const context: Context = { ...itself, caller: { ...itself.caller, acts: "for the dead" } };
   const { ledger } = context;
   const proof = ledger.run(runId);
   if (proof.sound && ledger.isBarrierUp(proof.run.rootFrameId)) {
@@ -27,6 +30,12 @@ export function reconcileRun(runId: string, now: number, context: Context): Reco
   try {
     return ledger.atomically(() => {
       closeOpenReviews(runId, proof, now, context);
+      closeOpenRepairs(runId, proof, now, context);
+      const closed = ledger.run(runId);
+      if (closed.sound && closed.run.finishedAt !== null) {
+        // The repair ended the run itself: what it says stands.
+        return { runId, status: closed.run.status, terminalReason: closed.run.terminalReason ?? REASON };
+      }
       const { status, terminalReason } = terminate(runId, now, context);
       return { runId, status, terminalReason: terminalReason ?? REASON };
     });
@@ -56,6 +65,28 @@ function closeOpenReviews(runId: string, proof: RunProof, now: number, context: 
         },
         findings: [],
         usage: {},
+        completedAt: now,
+      },
+      context,
+    );
+  }
+}
+
+function closeOpenRepairs(runId: string, proof: RunProof, now: number, context: Context): void {
+  assertSound(proof, runId);
+  for (const repair of proof.repairs) {
+    if (repair["status"] !== "started") continue;
+    const repairRunId = String(repair["repair_run_id"]) as Parameters<
+      typeof completeRepair
+    >[0]["repairRunId"];
+    const groups = bindingsOf(proof, repairRunId).map((each) => String(each["action_group_id"]));
+    completeRepair(
+      {
+        repairRunId,
+        idempotencyKey: `daemon-restart:repair:${repairRunId}`,
+        status: "outcome_unknown",
+        afterVersionIds: [],
+        executionGroupIds: groups,
         completedAt: now,
       },
       context,

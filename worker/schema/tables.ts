@@ -138,3 +138,10 @@ export type ProofTableName = keyof typeof proofTables;
 export const runTables: readonly ProofTable[] = Object.values(proofTables).filter(
   (each) => each.scope === "run",
 );
+
+/** The tables of the action ledger: rows of a group that is bound to a repair belong to the proof of its run as well. */
+export const boundTables: readonly ProofTable[] = [
+  proofTables.action_groups,
+  proofTables.action_events,
+  proofTables.execution_attempts,
+];

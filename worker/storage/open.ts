@@ -16,6 +16,12 @@ const DATABASE_FILE = "/ledger.sqlite3";
 export interface OpenedStorage {
   readonly database: Database;
   readonly report: StorageReport;
+  /**
+   * The directory for the ledger's files.
+   *
+   * @throws StorageUnavailableError a ledger in memory has none.
+   */
+  readonly filesDirectory: () => Promise<FileSystemDirectoryHandle>;
   /** Closes the database and gives its files back, so that another worker can take them at once. */
   close(): void;
 }
@@ -86,8 +92,20 @@ function openMemory(sqlite3: Sqlite3Static, reason: string): Promise<OpenedStora
     sqlite3,
     new Database(sqlite3, connection),
     { kind: "memory", reason, vfs: "memdb" },
-    () => {},
+    { release: () => {}, filesDirectory: noFiles },
   );
+}
+
+async function noFiles(): Promise<never> {
+  throw new StorageUnavailableError("files_unavailable", "a ledger in memory keeps no files");
+}
+
+/** Beside the pool of the database, which must have its directory for itself. */
+async function directoryOf(name: string): Promise<FileSystemDirectoryHandle> {
+  const root = await navigator.storage.getDirectory();
+  const ledgers = await root.getDirectoryHandle("countersign", { create: true });
+  const ledger = await ledgers.getDirectoryHandle(name, { create: true });
+  return ledger.getDirectoryHandle("files", { create: true });
 }
 
 async function openOpfs(sqlite3: Sqlite3Static, name: string): Promise<OpenedStorage> {
@@ -102,7 +120,8 @@ async function openOpfs(sqlite3: Sqlite3Static, name: string): Promise<OpenedSto
       reason: "the origin-private file system is available",
       vfs: pool.vfsName,
     } as const;
-    return await finishOpening(sqlite3, new Database(sqlite3, connection), kind, release);
+    const filesDirectory = () => directoryOf(name);
+    return await finishOpening(sqlite3, new Database(sqlite3, connection), kind, { release, filesDirectory });
   } catch (error) {
     if (!pool.isPaused()) release();
     throw error;
@@ -154,7 +173,7 @@ async function finishOpening(
   sqlite3: Sqlite3Static,
   database: Database,
   where: Pick<StorageReport, "kind" | "reason" | "vfs">,
-  release: () => void,
+  { release, filesDirectory }: { release: () => void } & Pick<OpenedStorage, "filesDirectory">,
 ): Promise<OpenedStorage> {
   try {
     const pragmas = configure(database, where.kind);
@@ -173,6 +192,7 @@ async function finishOpening(
     return {
       database,
       report,
+      filesDirectory,
       close() {
         database.close();
         release();

@@ -6,14 +6,21 @@ const selectUnfinished = `SELECT run_id, owner_instance_id FROM auto_mode_runs
   WHERE trust_state = 'local' AND finished_at IS NULL AND abandoned_at IS NULL ORDER BY created_at, run_id`;
 
 export const reconcileRuns: Handler<typeof recovery.reconcileRuns> = (input, context) => {
-  const { ledger, caller } = context;
-  const alive = new Set([input.ownerInstanceId ?? caller.ownerInstanceId, ...input.liveInstanceIds]);
-  const now = input.now ?? context.now();
-  return ledger.database
+  const alive = new Set([input.ownerInstanceId ?? context.caller.ownerInstanceId, ...input.liveInstanceIds]);
+  return closeOrphanedRuns(alive, input.now ?? context.now(), context);
+};
+
+/** Closes the unfinished runs of owners that are not alive, oldest first. */
+export function closeOrphanedRuns(
+  alive: ReadonlySet<string>,
+  now: number,
+  context: Context,
+): ReconcileOutcome[] {
+  return context.ledger.database
     .all(selectUnfinished)
     .filter((row) => !alive.has(String(row["owner_instance_id"])))
     .map((row) => isolated(String(row["run_id"]), now, context));
-};
+}
 
 /** One run that can't be closed denies no other its recovery: what was done to it is undone, and it is reported. */
 function isolated(runId: string, now: number, context: Context): ReconcileOutcome {

@@ -50,7 +50,7 @@ export const completeReview: Handler<typeof reviews.complete> = (input, context)
       throw keyReused(runId, idempotencyKey, "reviews.complete");
     return committed(decodeReview(review, findingsOf(proof, reviewRunId)), replayed, false);
   }
-  const run = requireMutable(ledger, proof, runId);
+  const run = requireMutable(context, proof, runId);
   const review = openReview(run, reviewRunId);
   assertFindingsFree(context, findings);
 
@@ -77,6 +77,7 @@ export const completeReview: Handler<typeof reviews.complete> = (input, context)
     writes: [
       { act: "update", table: "review_runs", before: review, row: completed },
       ...findings.map((finding, ordinal) => findingWrite(review, finding, ordinal, at)),
+      ...(isPass(input) ? resolvedFindings(run, at) : []),
     ],
     event: {
       type: "auto_audit_completed",
@@ -222,6 +223,22 @@ function findingWrite(review: Row, finding: FindingRecord, ordinal: number, at: 
       updated_at: at,
     },
   };
+}
+
+function isPass({ status, verdict }: Input): boolean {
+  return status === "completed" && verdict === "pass";
+}
+
+/** A pass of the repaired candidate settles the findings that its repair addressed. */
+function resolvedFindings({ findings }: SoundRun, at: number): RowWrite[] {
+  return findings
+    .filter((finding) => finding["status"] === "addressed_pending_review")
+    .map((before) => ({
+      act: "update",
+      table: "review_findings",
+      before,
+      row: { ...before, status: "resolved", updated_at: at },
+    }));
 }
 
 function digestIn(row: Row, column: string): Sha256 {

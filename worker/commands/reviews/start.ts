@@ -44,7 +44,7 @@ export const startReview: Handler<typeof reviews.start> = (input, context) => {
     assertReplayable(ledger, proof, runId);
     return committed(startedBefore(proof, input), replayed, false);
   }
-  const run = requireMutable(ledger, proof, runId);
+  const run = requireMutable(context, proof, runId);
   assertCandidateIsBound(run, input);
   const reviewRunId = input.reviewRunId ?? newId("review-");
   const auditId = input.auditId ?? newId("audit-");

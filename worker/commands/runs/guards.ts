@@ -2,10 +2,11 @@ import { LedgerConflictError, RecoveryRequiredError } from "../../../src/protoco
 import type { EventType, LedgerEvent } from "../../../src/protocol/events.ts";
 import { isActive } from "../../../src/protocol/runs.ts";
 import { DamageFound, findDamage } from "../../ledger/damage.ts";
-import type { Ledger } from "../../ledger/ledger.ts";
+import type { Caller, Ledger } from "../../ledger/ledger.ts";
 import { currentRun, showsWholeRun } from "../../ledger/project.ts";
 import type { RunProof, SoundRun } from "../../ledger/run-proof.ts";
 import { historyOf } from "../../ledger/sessions.ts";
+import type { Context } from "../command.ts";
 
 /** The rules that every change of a run, and every replay, must pass (spec/auto_mode 3.0). */
 
@@ -36,10 +37,11 @@ export function assertSound(proof: RunProof, runId: string): asserts proof is So
  *
  * @throws LedgerConflictError
  */
-export function requireMutable(ledger: Ledger, proof: RunProof, runId: string): SoundRun {
+export function requireMutable({ ledger, caller }: Context, proof: RunProof, runId: string): SoundRun {
   assertSound(proof, runId);
   const { run } = proof;
   assertLocal(proof);
+  assertControlled(caller, proof);
   assertNoBarrier(ledger, run.rootFrameId);
   if (run.abandonedAt !== null) {
     throw new LedgerConflictError(
@@ -66,6 +68,23 @@ export function requireMutable(ledger: Ledger, proof: RunProof, runId: string): 
     );
   }
   return proof;
+}
+
+/**
+ * Only one tab drives a run: the one that started it or took it over, or the one that the run names as its owner.
+ * Recovery acts for an owner that is gone.
+ *
+ * @throws LedgerConflictError
+ */
+function assertControlled(caller: Caller, { run, controllerId }: SoundRun): void {
+  const { ownerInstanceId, acts } = caller;
+  if (acts === "for the dead" || ownerInstanceId === controllerId || ownerInstanceId === run.ownerInstanceId)
+    return;
+  throw new LedgerConflictError(
+    "run_of_other_owner",
+    `run ${run.runId} belongs to another tab (${controllerId}); take it over with runs.takeOver first`,
+    { runId: run.runId, ownerInstanceId: run.ownerInstanceId, controllerId },
+  );
 }
 
 /** @throws LedgerConflictError the run has ended. */

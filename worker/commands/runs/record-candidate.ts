@@ -7,7 +7,8 @@ import type { SoundRun } from "../../ledger/run-proof.ts";
 import type { Handler } from "../command.ts";
 import { assertReplayable, committed, lastEvent, replayedEvent, requireMutable } from "./guards.ts";
 
-export const recordCandidate: Handler<typeof runs.recordCandidate> = (input, { ledger, caller, now }) => {
+export const recordCandidate: Handler<typeof runs.recordCandidate> = (input, context) => {
+  const { ledger, caller, now } = context;
   const { runId, idempotencyKey } = input;
   const candidate: CandidateFields = {
     candidate_id: input.candidateId,
@@ -24,7 +25,7 @@ export const recordCandidate: Handler<typeof runs.recordCandidate> = (input, { l
     assertReplayable(ledger, proof, runId);
     return committed(proof.run, replayed, false);
   }
-  const run = requireMutable(ledger, proof, runId);
+  const run = requireMutable(context, proof, runId);
   assertMayRecord(run, candidate);
 
   const at = input.createdAt ?? now();

@@ -12,11 +12,20 @@ import {
   replayedEvent,
   requireMutable,
 } from "./guards.ts";
+import { promote, promotionDigest } from "./promotion.ts";
 
-export const terminateRun: Handler<typeof runs.terminate> = (input, { ledger, caller, now }) => {
+export const terminateRun: Handler<typeof runs.terminate> = (input, context) => {
+  const { ledger, caller, now } = context;
   const { runId, idempotencyKey, status, reason } = input;
   const stopReason = input.stopReason ?? null;
-  const requestSha256 = digest({ status, reason, stop_reason: stopReason });
+  const promotion = input.messagePromotion ?? undefined;
+  const promotionSha256 = promotion === undefined ? undefined : promotionDigest(promotion);
+  const requestSha256 = digest({
+    status,
+    reason,
+    stop_reason: stopReason,
+    ...(promotionSha256 !== undefined && { message_promotion_sha256: promotionSha256 }),
+  });
   const proof = ledger.run(runId);
   const replayed = replayedEvent(proof, runId, { idempotencyKey, type: "auto_run_terminal", requestSha256 });
   if (replayed !== undefined) {
@@ -24,11 +33,12 @@ export const terminateRun: Handler<typeof runs.terminate> = (input, { ledger, ca
     return committed(proof.run, replayed, false);
   }
   if (proof.sound) assertNotFinished(proof);
-  const run = requireMutable(ledger, proof, runId);
+  const run = requireMutable(context, proof, runId);
   assertNoOpenPhase(run);
   assertEarned(run, status);
 
   const at = input.finishedAt ?? now();
+  const settled = promotion === undefined ? undefined : promote(context, run, input, promotion, at);
   const after = ledger.appendToRun(caller, run, {
     command: "runs.terminate",
     at,
@@ -40,26 +50,39 @@ export const terminateRun: Handler<typeof runs.terminate> = (input, { ledger, ca
       terminal_request_sha256: requestSha256,
       finished_at: at,
     },
+    writes: settled?.writes ?? [],
     event: {
       type: "auto_run_terminal",
       idempotencyKey,
       requestSha256,
-      payload: { status, terminal_reason: reason, stop_reason: stopReason },
+      payload: {
+        status,
+        terminal_reason: reason,
+        stop_reason: stopReason,
+        ...(promotionSha256 !== undefined &&
+          settled !== undefined && {
+            message_promotion_sha256: promotionSha256,
+            message_promotion_receipt: settled.receipt,
+          }),
+      },
     },
   });
   return committed(after.run, lastEvent(after), true);
 };
 
-function assertNoOpenPhase({ run, reviews }: SoundRun): void {
-  const open = reviews.find((review) => review["status"] === "started");
-  if (open === undefined) return;
-  const reviewRunId = String(open["review_run_id"]);
+/** A review or a repair that is under way must be closed first. */
+function assertNoOpenPhase({ run, reviews, repairs }: SoundRun): void {
+  const review = reviews.find((each) => each["status"] === "started");
+  const repair = repairs.find((each) => each["status"] === "started");
+  if (review === undefined && repair === undefined) return;
+  const [kind, id] =
+    review === undefined ? ["repair", repair?.["repair_run_id"]] : ["review", review["review_run_id"]];
   throw new LedgerConflictError(
     "phase_open",
-    `run ${run.runId} can't end while review ${reviewRunId} is open`,
+    `run ${run.runId} can't end while ${kind} ${String(id)} is open`,
     {
       runId: run.runId,
-      reviewRunId,
+      [`${kind}RunId`]: id,
     },
   );
 }

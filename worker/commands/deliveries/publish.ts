@@ -1,0 +1,55 @@
+import { canonicalJson } from "../../../src/proof/canonical.ts";
+import type { deliveries } from "../../../src/protocol/deliveries.ts";
+import { LedgerConflictError, ValidationError } from "../../../src/protocol/errors.ts";
+import type { Handler } from "../command.ts";
+import { metadataOf, requireMessage } from "../messages/rows.ts";
+import { assertNoBarrier } from "../runs/guards.ts";
+import { readDelivery, requireDelivery } from "./rows.ts";
+
+export const publishDelivery: Handler<typeof deliveries.publish> = (input, { ledger, caller, now }) => {
+  const { deliveryId } = input;
+  const before = requireDelivery(ledger, deliveryId);
+  if (before["status"] === "published") return readDelivery(ledger, before);
+  const rootFrameId = String(before["root_frame_id"]);
+  assertNoBarrier(ledger, rootFrameId);
+  readDelivery(ledger, before);
+  const message = requireMessage(ledger, String(before["message_id"]));
+  const metadata = metadataOf(message);
+  if (metadata["review_status"] === "candidate") {
+    throw new LedgerConflictError(
+      "not_judged",
+      `the message of delivery ${deliveryId} is a candidate without a verdict`,
+      {
+        deliveryId,
+        messageId: before["message_id"],
+      },
+    );
+  }
+  const at = input.at ?? now();
+  if (at < Number(before["created_at"])) {
+    const expected = `a time from ${String(before["created_at"])}, when it was committed`;
+    throw new ValidationError("invalid_input", `deliveries.publish: at: expected ${expected}`, {
+      field: "at",
+      issues: [{ field: "at", expected }],
+    });
+  }
+  const envelope = {
+    delivery_id: deliveryId,
+    manifest_sha256: String(before["manifest_sha256"]),
+    status: "published",
+    published_at: at,
+  };
+  const row = { ...before, status: "published", published_at: at };
+  const published = { ...message, metadata: canonicalJson({ ...metadata, completion_delivery: envelope }) };
+  ledger.append(caller, {
+    command: "deliveries.publish",
+    rootFrameId,
+    branchId: String(before["branch_id"]),
+    at,
+    writes: [
+      { act: "update", table: "completion_deliveries", before, row },
+      { act: "update", table: "messages", before: message, row: published },
+    ],
+  });
+  return readDelivery(ledger, row);
+};

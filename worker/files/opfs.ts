@@ -1,0 +1,19 @@
+/** What TypeScript's DOM library leaves out, since it exists in workers only. */
+declare global {
+  interface FileSystemFileHandle {
+    /** An exclusive handle, for files in OPFS. */
+    createSyncAccessHandle(): Promise<FileSystemSyncAccessHandle>;
+    /** Moves the file and replaces what has that name. Missing in some browsers. */
+    move?(directory: FileSystemDirectoryHandle, name: string): Promise<void>;
+  }
+
+  interface FileSystemSyncAccessHandle {
+    /** Answers how many bytes were written, which can be fewer than were given. */
+    write(bytes: Uint8Array, options: { at: number }): number;
+    truncate(sizeBytes: number): void;
+    flush(): void;
+    close(): void;
+  }
+}
+
+export {};

@@ -1,0 +1,23 @@
+import { compareCodePoints } from "./paths.ts";
+import type { Tree } from "./tree.ts";
+
+export interface TreeDiff {
+  readonly added: readonly string[];
+  readonly changed: readonly string[];
+  readonly removed: readonly string[];
+  readonly unchanged: readonly string[];
+}
+
+/** What became of the paths from one tree to another (spec/session_store 3.5), in code-point order. */
+export function diffTrees(from: Pick<Tree, "entries">, to: Pick<Tree, "entries">): TreeDiff {
+  const before = new Map(from.entries.map(({ path, blob }) => [path, blob]));
+  const after = new Map(to.entries.map(({ path, blob }) => [path, blob]));
+  const earlier = [...before.keys()].sort(compareCodePoints);
+  const later = [...after.keys()].sort(compareCodePoints);
+  return {
+    added: later.filter((path) => !before.has(path)),
+    changed: later.filter((path) => before.has(path) && before.get(path) !== after.get(path)),
+    removed: earlier.filter((path) => !after.has(path)),
+    unchanged: later.filter((path) => before.get(path) === after.get(path)),
+  };
+}
