@@ -17,7 +17,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: "browser",
-          include: ["test/{conformance,properties,host,tamper}/**/*.test.ts"],
+          include: ["test/{conformance,properties,host,tamper,history,files}/**/*.test.ts"],
           testTimeout: 60_000,
           browser: {
             enabled: true,

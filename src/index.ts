@@ -14,7 +14,7 @@ export type { Attempt, AttemptTerminalState } from "./protocol/attempts.ts";
 export type { Audit } from "./protocol/audits.ts";
 /** The key of the setting that blocks a session while a revert is unresolved. */
 export { revertRecoverySettingKey } from "./protocol/barrier.ts";
-export type { Branch } from "./protocol/branches.ts";
+export type { Branch, RevertPreview, RevertResult } from "./protocol/branches.ts";
 export type { Checkpoint } from "./protocol/checkpoints.ts";
 export type { Delivery, Manifest, ManifestEntry } from "./protocol/deliveries.ts";
 /** Every refusal is one of these; `code` is stable, `details` says what a program needs. */
@@ -41,6 +41,7 @@ export type {
   CandidateOutcome,
   CandidateRecoveryReason,
   ReconcileOutcome,
+  RevertOutcome,
   StartupReport,
 } from "./protocol/recovery.ts";
 export type { Repair, RepairGroup, RepairOutcome } from "./protocol/repairs.ts";

@@ -1,7 +1,16 @@
 import * as z from "zod";
 import type { Sha256 } from "../proof/sha256.ts";
 import { defineCommand } from "./command.ts";
-import { millis, newId, text } from "./fields.ts";
+import {
+  anyText,
+  existingBranchId,
+  existingCheckpointId,
+  existingRootFrameId,
+  millis,
+  newId,
+  text,
+} from "./fields.ts";
+import { directory } from "./workspace.ts";
 
 /** What reconciliation did about one run whose owner is gone. */
 export type ReconcileOutcome =
@@ -33,6 +42,23 @@ export type CandidateOutcome =
 export type CandidateRecoveryReason =
   | "daemon_restart_before_auto_run"
   | "daemon_restart_before_candidate_promotion";
+
+/** What recovery did about the unresolved revert of one session. */
+export type RevertOutcome =
+  | {
+      readonly rootFrameId: string;
+      readonly resolved: true;
+      readonly state: "none" | "cancelled" | "compensated" | "committed";
+    }
+  | {
+      readonly rootFrameId: string;
+      readonly resolved: false;
+      readonly state: "owner_alive" | "recovery_required" | "marker_corrupt";
+      readonly error: string;
+      /** The barrier's text and the branch head: what `releaseBarrier` must be given. */
+      readonly markerText: string;
+      readonly headCheckpointId: string | null;
+    };
 
 /** What one step of start-up recovery did, or why it could not be done. */
 export interface StartupReport {
@@ -68,6 +94,38 @@ export const recovery = {
    * @throws ValidationError `now` is malformed.
    */
   reconcileCandidates: defineCommand<CandidateOutcome[]>()("write", z.strictObject({ now: millis() })),
+  /**
+   * Resolves a revert that a tab which is gone left unresolved (spec/session_store 2.9.5): where the revert checkpoint
+   * is the branch head its files are finished, else they are taken back to the state before, and the barrier is
+   * removed. Where that can't be done nothing is changed and the outcome says why; it can be tried again.
+   *
+   * A marker whose owner is alive is left alone; `liveInstanceIds` says who is, besides this tab.
+   */
+  reconcileReverts: defineCommand<RevertOutcome>()(
+    "write",
+    z.strictObject({
+      rootFrameId: existingRootFrameId(),
+      directory: directory().optional(),
+      liveInstanceIds: z.array(text(), "a list of owner instance ids").max(10_000).default([]),
+      now: millis(),
+    }),
+  ),
+  /**
+   * Removes a barrier by hand, when `reconcileReverts` can't: a person has looked at the workspace and confirms what
+   * the barrier says and where the branch head is.
+   *
+   * @throws LedgerConflictError the barrier says something else, or the head is another checkpoint.
+   */
+  releaseBarrier: defineCommand<{ readonly released: true }>()(
+    "write",
+    z.strictObject({
+      rootFrameId: existingRootFrameId(),
+      branchId: existingBranchId().optional(),
+      markerText: anyText(1_048_576),
+      headCheckpointId: existingCheckpointId().nullable(),
+      now: millis(),
+    }),
+  ),
   /**
    * All of recovery, in order: runs of owners that are gone, then their unfinished attempts, then candidates
    * (spec/session_store 7.2). Each step is isolated and reported. A second call finds nothing left to do.

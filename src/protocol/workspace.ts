@@ -75,7 +75,7 @@ export interface TreeDiff {
 }
 
 /** A folder in OPFS, or one that the user picked. */
-const directory = () =>
+export const directory = () =>
   z
     .custom<FileSystemDirectoryHandle>(
       (value) =>

@@ -12,6 +12,7 @@ import { ensureBranch } from "./branches/ensure.ts";
 import { forkBranch } from "./branches/fork.ts";
 import { getBranch } from "./branches/get.ts";
 import { listBranches } from "./branches/list.ts";
+import { previewRevert, revertBranch, undoRevert } from "./branches/revert.ts";
 import { createCheckpoint } from "./checkpoints/create.ts";
 import { getCheckpoint } from "./checkpoints/get.ts";
 import { listCheckpoints } from "./checkpoints/list.ts";
@@ -29,6 +30,7 @@ import { updateMessageMetadata } from "./messages/update-metadata.ts";
 import { createProject } from "./projects/create.ts";
 import { listProjects } from "./projects/list.ts";
 import { reconcileCandidates } from "./recovery/reconcile-candidates.ts";
+import { reconcileReverts, releaseBarrier } from "./recovery/reconcile-reverts.ts";
 import { reconcileRuns } from "./recovery/reconcile-runs.ts";
 import { reconcileStartup } from "./recovery/reconcile-startup.ts";
 import { bindGroup } from "./repairs/bind-group.ts";
@@ -68,7 +70,15 @@ type Handlers = {
 const handlers: Handlers = {
   projects: { create: createProject, list: listProjects },
   frames: { create: createFrame },
-  branches: { ensure: ensureBranch, fork: forkBranch, get: getBranch, list: listBranches },
+  branches: {
+    ensure: ensureBranch,
+    fork: forkBranch,
+    previewRevert: { task: previewRevert },
+    revert: { task: revertBranch },
+    undo: { task: undoRevert },
+    get: getBranch,
+    list: listBranches,
+  },
   checkpoints: { create: createCheckpoint, get: getCheckpoint, list: listCheckpoints },
   settings: { set: setSetting, get: getSetting, delete: deleteSetting },
   runs: {
@@ -108,7 +118,13 @@ const handlers: Handlers = {
   },
   events: { cursor: eventCursor, list: listEvents },
   audits: { list: listAudits },
-  recovery: { reconcileRuns, reconcileCandidates, reconcileStartup },
+  recovery: {
+    reconcileRuns,
+    reconcileCandidates,
+    reconcileReverts: { task: reconcileReverts },
+    releaseBarrier,
+    reconcileStartup,
+  },
   verification: { verify: verifyLedger },
 };
 

@@ -3,7 +3,7 @@ import { canonicalJson } from "../../src/proof/canonical.ts";
 import { type Commitment, rowDigest } from "../../src/proof/journal.ts";
 import { type Sha256, sha256 } from "../../src/proof/sha256.ts";
 import { revertRecoverySettingKey } from "../../src/protocol/barrier.ts";
-import { IntegrityError, NotFoundError } from "../../src/protocol/errors.ts";
+import { IntegrityError, NotFoundError, RecoveryRequiredError } from "../../src/protocol/errors.ts";
 import type { EventPayloads, EventType, LedgerEvent } from "../../src/protocol/events.ts";
 import { type ProofTableName, proofTables } from "../schema/tables.ts";
 import type { Database, Row } from "../storage/database.ts";
@@ -64,6 +64,23 @@ const selectLastCursor = "SELECT MAX(event_cursor) FROM auto_mode_events WHERE r
 const selectLastOrdinal = "SELECT MAX(run_ordinal) FROM journal WHERE run_id = ?";
 const markAbandoned = `UPDATE auto_mode_runs
   SET abandoned_at = ?, state_revision = state_revision + 1, updated_at = ? WHERE run_id = ?`;
+
+/**
+ * What is written in a session while its barrier is up: the steps of the revert, the run that it abandons, the ends of
+ * work that was admitted before, and recovery of candidates, which a revert does not touch. Whether an action event is
+ * such an end is decided where it is admitted.
+ */
+const ADMITTED_BEHIND_BARRIER = new Set([
+  "branches.revert.prepare",
+  "branches.revert.commit",
+  "runs.abandon",
+  "actions.appendEvent",
+  "attempts.record",
+  "attempts.finish",
+  "attempts.abandon",
+  "attempts.cutOff",
+  "recovery.settleCandidate",
+]);
 
 /** How many proven runs are kept in memory between commands. */
 const REMEMBERED_RUNS = 128;
@@ -187,8 +204,24 @@ export class Ledger {
     return found !== undefined;
   }
 
+  /**
+   * The one gate of the barrier: while a revert of a session is unresolved, nothing is written in it but what the
+   * revert itself writes, and evidence of how earlier work ended.
+   *
+   * @throws RecoveryRequiredError
+   */
+  assertAdmitted(rootFrameId: string, command: string): void {
+    if (ADMITTED_BEHIND_BARRIER.has(command) || !this.isBarrierUp(rootFrameId)) return;
+    throw new RecoveryRequiredError(
+      "recovery_required",
+      `session ${rootFrameId} requires recovery: a workspace revert is unresolved`,
+      { rootFrameId, command },
+    );
+  }
+
   /** Writes rows outside of runs, and the journal entry that commits to them. */
   append(caller: Caller, change: Change): void {
+    this.assertAdmitted(change.rootFrameId, change.command);
     this.#answers.clear();
     const commitments = change.writes.map((write) => {
       if (write.act === "update" || write.act === "delete") this.#assertUntouched(write);
@@ -347,6 +380,7 @@ export class Ledger {
   }
 
   #commitRun(caller: Caller, after: SoundRun, change: RunChange, writes: readonly RowWrite[]): void {
+    this.assertAdmitted(after.run.rootFrameId, change.command);
     const commitments = writes.map((write) => this.#write(write));
     this.journal.append({
       rootFrameId: after.run.rootFrameId,

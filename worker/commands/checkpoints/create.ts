@@ -11,6 +11,7 @@ import {
   requireSoundCheckpoint,
 } from "../../ledger/sessions.ts";
 import type { Row, SqlValue } from "../../storage/database.ts";
+import { differingColumn } from "../actions/rows.ts";
 import type { Context, Handler } from "../command.ts";
 import { abandonForRevert } from "../runs/abandon.ts";
 
@@ -20,13 +21,27 @@ const selectBySource = `SELECT checkpoint_id FROM session_checkpoints
   WHERE root_frame_id = ? AND source_kind = ? AND source_id = ?`;
 
 export const createCheckpoint: Handler<typeof checkpoints.create> = (input, context) => {
+  const { ledger } = context;
+  requireSession(ledger.database, input.rootFrameId);
+  const existing = findBySource(context, input) ?? findSame(context, input);
+  if (existing !== undefined) return { ...decodeCheckpoint(existing), created: false };
+  const row = recordCheckpoint(context, "checkpoints.create", input);
+  return { ...decodeCheckpoint(row), created: true };
+};
+
+/**
+ * Writes a checkpoint and makes it the head of its branch, in one journal entry with what else is written. If it is a
+ * revert, the branch's unfinished run is abandoned first (spec/session_store 2.2).
+ */
+export function recordCheckpoint(
+  context: Context,
+  command: string,
+  input: Input,
+  alsoWritten: readonly RowWrite[] = [],
+): Row {
   const { ledger, caller, now, newId } = context;
   const { rootFrameId } = input;
   const branchId = input.branchId ?? rootFrameId;
-  requireSession(ledger.database, rootFrameId);
-  const bySource = findBySource(context, input);
-  if (bySource !== undefined) return { ...decodeCheckpoint(bySource), created: false };
-
   const at = input.createdAt ?? now();
   const isNewMain = branchId === rootFrameId && ledger.row("session_branches", branchId) === undefined;
   const branch = isNewMain
@@ -38,24 +53,11 @@ export const createCheckpoint: Handler<typeof checkpoints.create> = (input, cont
   const row: Row = {
     checkpoint_id: input.checkpointId ?? newId("cp-"),
     root_frame_id: rootFrameId,
-    branch_id: branchId,
     parent_checkpoint_id: branch["head_checkpoint_id"] ?? null,
-    source_kind: input.source?.kind ?? null,
-    source_id: input.source?.id ?? null,
-    internal: input.internal ? 1 : 0,
-    reason: input.reason,
+    ...contentOf(input, branchId),
     ...cursors(context, input, branchId),
-    workspace_tree_id: input.workspaceTreeId ?? null,
-    artifact_versions: canonicalJson(input.artifactVersions),
-    environment_pins: canonicalJson(input.environmentPins),
-    generation_refs: canonicalJson(input.generationRefs),
-    capability_state: canonicalJson(input.capabilityState),
-    permission_state: canonicalJson(input.permissionState),
-    recovery_recipe: canonicalJson(input.recoveryRecipe),
-    metadata: canonicalJson(input.metadata),
     created_at: at,
   };
-  assertIdFree(context, String(row["checkpoint_id"]));
   // The run that the revert hides is closed first: its journal entry belongs to the branch as it was.
   if (typeof input.metadata["reverted_to"] === "string") {
     abandonForRevert(context, rootFrameId, branchId, String(row["checkpoint_id"]), at);
@@ -65,14 +67,55 @@ export const createCheckpoint: Handler<typeof checkpoints.create> = (input, cont
     ? { act: "insert", table: "session_branches", row: moved }
     : { act: "update", table: "session_branches", before: branch, row: moved };
   ledger.append(caller, {
-    command: "checkpoints.create",
+    command,
     rootFrameId,
     branchId,
     at,
-    writes: [{ act: "insert", table: "session_checkpoints", row }, head],
+    writes: [{ act: "insert", table: "session_checkpoints", row }, head, ...alsoWritten],
   });
-  return { ...decodeCheckpoint(row), created: true };
-};
+  return row;
+}
+
+/** The columns that the input sets, whatever the moment. */
+function contentOf(input: Input, branchId: string): Row {
+  return {
+    branch_id: branchId,
+    source_kind: input.source?.kind ?? null,
+    source_id: input.source?.id ?? null,
+    internal: input.internal ? 1 : 0,
+    reason: input.reason,
+    workspace_tree_id: input.workspaceTreeId ?? null,
+    artifact_versions: canonicalJson(input.artifactVersions),
+    environment_pins: canonicalJson(input.environmentPins),
+    generation_refs: canonicalJson(input.generationRefs),
+    capability_state: canonicalJson(input.capabilityState),
+    permission_state: canonicalJson(input.permissionState),
+    recovery_recipe: canonicalJson(input.recoveryRecipe),
+    metadata: canonicalJson(input.metadata),
+  };
+}
+
+/** The checkpoint of the given id, if this is its exact repetition. @throws LedgerConflictError it is another one. */
+function findSame({ ledger }: Context, input: Input): Row | undefined {
+  const { checkpointId, rootFrameId } = input;
+  if (checkpointId === undefined) return undefined;
+  const row = ledger.row("session_checkpoints", checkpointId);
+  if (row === undefined) return undefined;
+  const given = {
+    action_cursor: input.actionCursor,
+    message_cursor: input.messageCursor,
+    cell_cursor: input.cellCursor,
+    auto_event_cursor: input.autoEventCursor,
+  };
+  const wanted: Row = { root_frame_id: rootFrameId, ...contentOf(input, input.branchId ?? rootFrameId) };
+  for (const [column, cursor] of Object.entries(given)) if (cursor !== undefined) wanted[column] = cursor;
+  const differs = differingColumn(row, wanted);
+  if (differs === undefined) return row;
+  throw new LedgerConflictError("id_taken", `checkpoint ${checkpointId} exists with another ${differs}`, {
+    field: "checkpointId",
+    checkpointId,
+  });
+}
 
 function findBySource({ ledger }: Context, { rootFrameId, source }: Input): Row | undefined {
   if (source === undefined) return undefined;
@@ -149,12 +192,4 @@ function cursors({ ledger }: Context, input: Input, branchId: string): Row {
     cell_cursor: input.cellCursor ?? 0,
     auto_event_cursor: chosen.auto_event_cursor ?? current["auto_event_cursor"] ?? 0,
   };
-}
-
-function assertIdFree({ ledger }: Context, checkpointId: string): void {
-  if (ledger.row("session_checkpoints", checkpointId) === undefined) return;
-  throw new LedgerConflictError("id_taken", `the checkpoint id ${checkpointId} is taken`, {
-    field: "checkpointId",
-    checkpointId,
-  });
 }
