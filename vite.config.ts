@@ -17,7 +17,9 @@ export default defineConfig({
         extends: true,
         test: {
           name: "browser",
-          include: ["test/{conformance,properties,host,tamper,history,files}/**/*.test.ts"],
+          include: [
+            "test/{conformance,properties,host,tamper,history,files,repairs,deliveries}/**/*.test.ts",
+          ],
           testTimeout: 60_000,
           browser: {
             enabled: true,
