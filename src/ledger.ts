@@ -80,7 +80,12 @@ export async function openLedger(options: OpenOptions): Promise<Ledger> {
 export async function connect(
   options: OpenOptions,
   spawn: () => Worker,
-): Promise<{ readonly ledger: Ledger; readonly link: WorkerLink; readonly deadlineMs: number }> {
+): Promise<{
+  readonly ledger: Ledger;
+  readonly link: WorkerLink;
+  readonly tab: Tab;
+  readonly deadlineMs: number;
+}> {
   const request = openRequest(options);
   const deadlineMs = options.deadlineMs ?? DEFAULT_DEADLINE_MS;
   const tab = await takeTabLock(request.name);
@@ -98,6 +103,7 @@ export async function connect(
     return {
       ledger: makeLedger({ name: request.name, tab, link: started, storage, commands, deadlineMs }),
       link,
+      tab,
       deadlineMs,
     };
   } catch (error) {

@@ -1,8 +1,8 @@
 import type { Remote } from "comlink";
 import { connect, type Ledger, type OpenOptions } from "./ledger.ts";
-import type { FaultPoint, SqlRow, SqlValue, TestingHostApi } from "./protocol/testing-wire.ts";
+import type { FaultPoint, HoldPoint, SqlRow, SqlValue, TestingHostApi } from "./protocol/testing-wire.ts";
 
-export type { FaultPoint, SqlRow, SqlValue };
+export type { FaultPoint, HoldPoint, SqlRow, SqlValue };
 
 /** What a test may do that a page may not. */
 export interface TestingTools {
@@ -10,6 +10,10 @@ export interface TestingTools {
   sql(text: string, parameters?: readonly SqlValue[]): Promise<SqlRow[]>;
   /** The next time the point is reached (for this subject, if one is given) the database fails there. */
   failNext(point: FaultPoint, subject?: string): Promise<void>;
+  /** The next command that reaches the point stays there for ever. Resolves when one does; `kill` ends it. */
+  holdNext(point: HoldPoint): Promise<void>;
+  /** Ends the worker and gives up the tab's lock at once, in the middle of whatever it does, as a dying tab would. */
+  kill(): Promise<void>;
   /** Fixes the ledger's clock at some milliseconds; null lets it run again. */
   setClock(now: number | null): Promise<void>;
 }
@@ -25,7 +29,7 @@ export interface TestLedger extends Ledger {
  * @throws what `openLedger` throws
  */
 export async function openTestLedger(options: OpenOptions): Promise<TestLedger> {
-  const { ledger, link, deadlineMs } = await connect(
+  const { ledger, link, tab, deadlineMs } = await connect(
     options,
     () => new Worker(new URL("../worker/testing.ts", import.meta.url), { type: "module" }),
   );
@@ -34,6 +38,13 @@ export async function openTestLedger(options: OpenOptions): Promise<TestLedger> 
     sql: (text, parameters = []) => link.call(() => remote.sql(text, parameters), "testing.sql", deadlineMs),
     async failNext(point, subject) {
       await link.call(() => remote.failNext(point, subject ?? null), "testing.failNext", deadlineMs);
+    },
+    async holdNext(point) {
+      await link.call(() => remote.holdNext(point), "testing.holdNext", deadlineMs);
+    },
+    async kill() {
+      link.terminate();
+      await tab.release();
     },
     async setClock(now) {
       await link.call(() => remote.setClock(now), "testing.setClock", deadlineMs);

@@ -112,7 +112,11 @@ export class Host implements HostApi {
     }
     await queue.run(check);
     await assertTrees(files, envelope.command, input);
-    return handler.task(input, { transact: (work) => queue.run(() => work(context)), files });
+    return handler.task(input, {
+      transact: (work) => queue.run(() => work(context)),
+      files,
+      faults: this.#surroundings.faults,
+    });
   }
 
   #requireOpen(): OpenHost {

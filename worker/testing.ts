@@ -1,6 +1,12 @@
 import { expose } from "comlink";
 import { StorageUnavailableError } from "../src/protocol/errors.ts";
-import type { FaultPoint, SqlRow, SqlValue, TestingHostApi } from "../src/protocol/testing-wire.ts";
+import type {
+  FaultPoint,
+  HoldPoint,
+  SqlRow,
+  SqlValue,
+  TestingHostApi,
+} from "../src/protocol/testing-wire.ts";
 import type { Reply } from "../src/protocol/wire.ts";
 import type { FaultPoints } from "./commands/command.ts";
 import { Host } from "./host.ts";
@@ -12,6 +18,20 @@ class TestFaults implements FaultPoints {
 
   arm(point: FaultPoint, subject: string | null): void {
     this.#armed.push({ point, subject });
+  }
+
+  readonly #held = new Map<HoldPoint, () => void>();
+
+  /** Resolves when the point is reached. */
+  holdNext(point: HoldPoint): Promise<void> {
+    return new Promise((reached) => this.#held.set(point, reached));
+  }
+
+  async hold(point: HoldPoint): Promise<void> {
+    const reached = this.#held.get(point);
+    if (reached === undefined) return;
+    reached();
+    await new Promise<never>(() => {});
   }
 
   reach(point: string, subject: string): void {
@@ -43,6 +63,13 @@ class TestingHost extends Host implements TestingHostApi {
   failNext(point: FaultPoint, subject: string | null): Promise<Reply<null>> {
     return reply(async () => {
       faults.arm(point, subject);
+      return null;
+    });
+  }
+
+  holdNext(point: HoldPoint): Promise<Reply<null>> {
+    return reply(async () => {
+      await faults.holdNext(point);
       return null;
     });
   }

@@ -214,6 +214,17 @@ const operations = {
       return getFile.call(this);
     };
   },
+  /** What is written to the workspace has one bit of its first byte turned. */
+  async turnWorkspaceBits(): Promise<void> {
+    const createWritable = FileSystemFileHandle.prototype.createWritable;
+    FileSystemFileHandle.prototype.createWritable = async function (options) {
+      const writable = await createWritable.call(this, options);
+      const write = writable.write.bind(writable);
+      writable.write = (chunk) =>
+        write((chunk as Bytes).map((byte, index) => (index === 0 ? byte ^ 1 : byte)));
+      return writable;
+    };
+  },
   /** Writing to the named file fails with an error of this name, when it was opened already. */
   async failWriting(name: string, errorName: string): Promise<void> {
     const createWritable = FileSystemFileHandle.prototype.createWritable;

@@ -229,6 +229,17 @@ describe("while a restore is under way", () => {
     expect(await readFiles(workspace)).toEqual({ "a.txt": "new", "steady.txt": "steady" });
   });
 
+  test("a file that does not read back as it was written ends it", async ({ place }) => {
+    const { files, workspace } = place;
+    const target = await stored(place, { "a.txt": "new" });
+    await files.turnWorkspaceBits();
+    await expect(files.restore(workspace, target, null)).rejects.toMatchObject({
+      name: "StorageUnavailableError",
+      code: "write_not_verified",
+      details: { path: "a.txt", written: [] },
+    });
+  });
+
   test("a file that can't be written ends it typed, and a new one is not left empty", async ({ place }) => {
     const { files, workspace } = place;
     await writeFiles(workspace, { "a.txt": "old" });

@@ -1,4 +1,5 @@
 import type { CommandDefinition, ParsedOf, ResultOf } from "../../src/protocol/command.ts";
+import type { HoldPoint } from "../../src/protocol/testing-wire.ts";
 import type { Files } from "../files/files.ts";
 import type { Caller, Ledger } from "../ledger/ledger.ts";
 
@@ -6,6 +7,8 @@ import type { Caller, Ledger } from "../ledger/ledger.ts";
 export interface FaultPoints {
   /** Throws if a test asked for it at this point and for this subject. */
   reach(point: string, subject: string): void;
+  /** Resolves at once, or never if a test asked to hold here. */
+  hold(point: HoldPoint): Promise<void>;
 }
 
 /** What a command works with. Time, ids and faults come from outside, so that it replays. */
@@ -30,6 +33,7 @@ export interface TaskContext {
   /** Runs work in a transaction, in its turn; nothing holds between two of them. */
   readonly transact: <Result>(work: (context: Context) => Result) => Promise<Result>;
   readonly files: Files;
+  readonly faults: FaultPoints;
 }
 
 /** What carries out a command that touches files: transactions with file work between them. */

@@ -5,8 +5,17 @@ import {
   StorageUnavailableError,
   ValidationError,
 } from "../../src/protocol/errors.ts";
-import { type ByteSource, type Bytes, chunksOf, digestBlob, RunningDigest } from "./digest.ts";
-import { readBack, storing, writeDurably } from "./durable-file.ts";
+import {
+  type ByteSource,
+  type Bytes,
+  bytesOf,
+  chunksOf,
+  digestBlob,
+  digestWhole,
+  RunningDigest,
+  WHOLE_LIMIT_BYTES,
+} from "./digest.ts";
+import { readsBack, storing, type Written, writeDurably } from "./durable-file.ts";
 import { fileError, isNotFound } from "./file-error.ts";
 
 export interface StoredBlob {
@@ -51,8 +60,7 @@ export interface Hold {
 /** A file that is written and read back, on its way to its place. */
 interface Temporary {
   readonly handle: FileSystemFileHandle;
-  readonly name: string;
-  readonly sizeBytes: number;
+  readonly written: Written;
 }
 
 /**
@@ -181,41 +189,35 @@ export class BlobStore {
   async #put(hold: StoreHold, source: BlobSource): Promise<StoredBlob> {
     if (source instanceof ReadableStream) return this.#putStream(hold, source);
     const blob = source instanceof Blob ? source : new Blob([source]);
+    if (blob.size <= WHOLE_LIMIT_BYTES) return this.#putWhole(hold, await bytesOf(blob));
+    // Hashed before it is written, so that a large blob that is there already needs no space for a second copy.
     const sha256 = await digestBlob(blob);
-    const stored = await this.#alone(sha256, async () => {
-      this.#protect(hold, sha256);
-      if ((await this.#read(sha256, blob.size)) === "ok") return true;
-      // Known bytes are not hashed while they are written: reading back does that.
-      return this.#writing(chunksOf(blob), async (temporary) => {
-        if ((await readBack(temporary.handle, temporary.sizeBytes)) !== sha256) return false;
-        await this.#settle(temporary, sha256);
-        return true;
-      });
-    });
-    // The source changed between its two readings, if not on the way: now what is stored is what was read.
-    return stored ? { sha256, sizeBytes: blob.size } : this.#putStream(hold, blob.stream());
+    const state = await this.#keep(hold, sha256, blob.size);
+    return state === "ok" ? { sha256, sizeBytes: blob.size } : this.#putStream(hold, blob.stream());
   }
 
-  /** A stream can be read only once, so its digest is known when it is written. */
+  async #putWhole(hold: StoreHold, bytes: Bytes): Promise<StoredBlob> {
+    const sha256 = await digestWhole(bytes);
+    const sizeBytes = bytes.length;
+    await this.#alone(sha256, async () => {
+      this.#protect(hold, sha256);
+      if ((await this.#read(sha256, sizeBytes)) === "ok") return;
+      await this.#writing([bytes], (temporary) => this.#settle(temporary, sha256));
+    });
+    return { sha256, sizeBytes };
+  }
+
+  /** The digest is known only when all is written. */
   #putStream(hold: StoreHold, source: ReadableStream<Bytes>): Promise<StoredBlob> {
     const running = new RunningDigest();
     return this.#writing(hashed(chunksOf(source), running), async (temporary) => {
       const sha256 = running.finish();
-      if ((await readBack(temporary.handle, temporary.sizeBytes)) !== sha256) {
-        throw new StorageUnavailableError(
-          "blob_not_stored",
-          "what was written does not read back as it was",
-          {
-            sha256,
-            sizeBytes: temporary.sizeBytes,
-          },
-        );
-      }
+      const { sizeBytes } = temporary.written;
       await this.#alone(sha256, async () => {
         this.#protect(hold, sha256);
-        if ((await this.#read(sha256, temporary.sizeBytes)) !== "ok") await this.#settle(temporary, sha256);
+        if ((await this.#read(sha256, sizeBytes)) !== "ok") await this.#settle(temporary, sha256);
       });
-      return { sha256, sizeBytes: temporary.sizeBytes };
+      return { sha256, sizeBytes };
     });
   }
 
@@ -233,39 +235,34 @@ export class BlobStore {
     for (const spared of this.#collections) spared.add(sha256);
   }
 
-  /** Writes the chunks to a temporary file, gives it to `work`, and leaves nothing of it behind. */
+  /** Writes the chunks to a temporary file, reads it back, gives it to `work`, and leaves nothing of it behind. */
   async #writing<Result>(
-    chunks: AsyncIterable<Bytes>,
+    chunks: AsyncIterable<Bytes> | Iterable<Bytes>,
     work: (temporary: Temporary) => Promise<Result>,
   ): Promise<Result> {
     const name = crypto.randomUUID();
     try {
       const handle = await storing(() => this.#temporaries.getFileHandle(name, { create: true }));
-      return await work({ handle, name, sizeBytes: await writeDurably(handle, chunks) });
+      const written = await writeDurably(handle, chunks);
+      if (!(await readsBack(handle, written))) throw notStored(written);
+      return await work({ handle, written });
     } finally {
       await discard(this.#temporaries, name);
     }
   }
 
-  /** Moves a temporary file that was read back to the blob's place, over a damaged one if need be. */
-  #settle(temporary: Temporary, sha256: Sha256): Promise<void> {
+  /** Moves a temporary file to the blob's place, over a damaged one if need be. */
+  #settle({ handle, written }: Temporary, sha256: Sha256): Promise<void> {
     return storing(async () => {
       const fan = await this.#blobs.getDirectoryHandle(sha256.slice(0, 2), { create: true });
-      if (temporary.handle.move !== undefined) {
-        await temporary.handle.move(fan, sha256);
+      if (handle.move !== undefined) {
+        await handle.move(fan, sha256);
         return;
       }
       // A crash in here leaves a damaged blob, which `check` reports and the next `put` replaces.
       const copy = await fan.getFileHandle(sha256, { create: true });
-      const sizeBytes = await writeDurably(copy, chunksOf(await temporary.handle.getFile()));
-      if ((await readBack(copy, sizeBytes)) === sha256) return;
-      throw new StorageUnavailableError(
-        "blob_not_stored",
-        "the copy of a blob does not read back as it was",
-        {
-          sha256,
-        },
-      );
+      await writeDurably(copy, chunksOf(await handle.getFile()));
+      if (!(await readsBack(copy, written))) throw notStored(written);
     });
   }
 
@@ -348,6 +345,11 @@ async function* hashed(chunks: AsyncIterable<Bytes>, running: RunningDigest): As
     running.update(chunk);
     yield chunk;
   }
+}
+
+function notStored({ sizeBytes }: Written): StorageUnavailableError {
+  const message = "what was written does not read back as it was";
+  return new StorageUnavailableError("blob_not_stored", message, { sizeBytes });
 }
 
 async function removeUnless(

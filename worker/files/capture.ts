@@ -16,7 +16,7 @@ const MAX_READINGS = 3;
 const TIME_GRAIN_MS = 2_000;
 
 /** Files that are read at a time: much of the time of a small file is waiting for the browser. */
-const LANES = 4;
+const LANES = 8;
 
 export interface CaptureOptions {
   /** Larger files are skipped as `too_large`. Default 64 MiB. */

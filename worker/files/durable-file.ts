@@ -1,46 +1,62 @@
 import type { Sha256 } from "../../src/proof/sha256.ts";
 import { StorageFullError } from "../../src/protocol/errors.ts";
-import { type Bytes, digestBlob } from "./digest.ts";
+import { type Bytes, bytesOf, digestWhole } from "./digest.ts";
 import { fileError } from "./file-error.ts";
 import "./opfs.ts";
 
-/** Writes all chunks, flushes them to the disk and closes the file; answers its size. Reading errors pass unchanged. */
+/** What was written to a file, to be compared with what it holds. */
+export interface Written {
+  readonly sizeBytes: number;
+  /** The chunks in order, each with its own digest: those the browser computes itself, which it can't for all in one. */
+  readonly chunks: readonly { readonly length: number; readonly sha256: Sha256 }[];
+}
+
+/** Writes all chunks to a new file, flushes them to the disk and closes it. Errors in getting chunks pass unchanged. */
 export async function writeDurably(
   handle: FileSystemFileHandle,
-  chunks: AsyncIterable<Bytes>,
-): Promise<number> {
+  source: AsyncIterable<Bytes> | Iterable<Bytes>,
+): Promise<Written> {
   const access = await storing(() => handle.createSyncAccessHandle());
   try {
+    const chunks: Written["chunks"][number][] = [];
+    let sizeBytes = 0;
     await storing(() => access.truncate(0));
-    let at = 0;
-    for await (const chunk of chunks) at += await storing(() => writeAll(access, chunk, at));
+    for await (const chunk of source) {
+      await storing(() => writeAll(access, chunk, sizeBytes));
+      chunks.push({ length: chunk.length, sha256: await digestWhole(chunk) });
+      sizeBytes += chunk.length;
+    }
     await storing(() => access.flush());
-    return at;
+    return { sizeBytes, chunks };
   } finally {
     access.close();
   }
 }
 
-function writeAll(access: FileSystemSyncAccessHandle, chunk: Bytes, at: number): number {
-  let done = 0;
-  while (done < chunk.length) {
+function writeAll(access: FileSystemSyncAccessHandle, chunk: Bytes, at: number): void {
+  for (let done = 0; done < chunk.length; ) {
     // A full disk can show as a short count instead of an error.
     const written = access.write(chunk.subarray(done), { at: at + done });
     if (!(written > 0))
       throw new StorageFullError("storage_full", "no space is left for a blob", { reason: "short write" });
     done += written;
   }
-  return done;
 }
 
 /**
- * The digest of a closed file as others will read it. It costs one more reading of what was just written, mostly from
- * memory: about as long as hashing takes, a fifth of storing a small blob, half of storing a large one.
+ * Whether a closed file, opened as others will open it, has the size and the bytes that were written. It costs one more
+ * reading, mostly from memory, and the browser's own hashing: a tenth of the time of storing a large stream.
  */
-export function readBack(handle: FileSystemFileHandle, sizeBytes: number): Promise<Sha256 | undefined> {
+export function readsBack(handle: FileSystemFileHandle, written: Written): Promise<boolean> {
   return storing(async () => {
     const file = await handle.getFile();
-    return file.size === sizeBytes ? digestBlob(file) : undefined;
+    if (file.size !== written.sizeBytes) return false;
+    let at = 0;
+    for (const { length, sha256 } of written.chunks) {
+      if ((await digestWhole(await bytesOf(file.slice(at, at + length)))) !== sha256) return false;
+      at += length;
+    }
+    return true;
   });
 }
 

@@ -51,6 +51,7 @@ async function proceed(
   scope: Scope,
   marker: RevertMarker,
 ): Promise<RevertResult> {
+  await task.faults.hold("branches.revert.prepared");
   const { plan, preview, refusal } = await guarded(task, scope, marker, async () => {
     const planned = await planRevert(task, scope, input.directory);
     const missing = planned.preview.canApply ? await missingBlobs(task, planned.plan) : false;
@@ -60,6 +61,7 @@ async function proceed(
     await task.transact((context) => takeBack(context, scope, marker));
     return { applied: false, reason: refusal, preview };
   }
+  await task.faults.hold("branches.revert.planned");
   return carryOut(task, input, scope, marker, plan !== null);
 }
 
@@ -170,6 +172,7 @@ async function carryOut(
       input.directory === undefined
         ? ((scope.current["workspace_tree_id"] ?? null) as Sha256 | null)
         : await guarded(task, scope, preparing, () => captureNow(input.directory, hold));
+    await task.faults.hold("branches.revert.captured");
     const marker: RevertMarker = {
       ...preparing,
       state: "reverting",
@@ -181,6 +184,7 @@ async function carryOut(
     await guarded(task, scope, preparing, () =>
       transact((context) => keepUndo(context, input, scope, marker, undoTreeId)),
     );
+    await task.faults.hold("branches.revert.undoKept");
     try {
       if (touchesWorkspace && input.directory !== undefined && targetTreeId !== null) {
         const store = await files.store();
@@ -188,7 +192,10 @@ async function carryOut(
         if (!restored.applied)
           throw new LedgerConflictError("workspace_changed", "the workspace was changed meanwhile", {});
       }
-      return await transact((context) => commit(context, input, scope, ids));
+      await task.faults.hold("branches.revert.restored");
+      const result = await transact((context) => commit(context, input, scope, ids));
+      await task.faults.hold("branches.revert.committed");
+      return result;
     } catch (error) {
       await compensate(task, input, scope, marker, undoTreeId, targetTreeId);
       throw error;
