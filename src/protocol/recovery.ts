@@ -5,11 +5,13 @@ import {
   anyText,
   existingBranchId,
   existingCheckpointId,
+  existingMessageId,
   existingRootFrameId,
   millis,
   newId,
   text,
 } from "./fields.ts";
+import type { Message } from "./messages.ts";
 import { directory } from "./workspace.ts";
 
 /** What reconciliation did about one run whose owner is gone. */
@@ -90,10 +92,20 @@ export const recovery = {
   /**
    * Settles candidate messages that no run will judge any more as `review_unavailable`, and publishes their
    * deliveries; content never changes (spec/session_store 7.3). Each on its own; a candidate of a live run is left.
+   * One that is malformed is reported once, and left for `settleCandidate`.
    *
    * @throws ValidationError `now` is malformed.
    */
   reconcileCandidates: defineCommand<CandidateOutcome[]>()("write", z.strictObject({ now: millis() })),
+  /**
+   * Settles a malformed candidate as it is, as `review_unavailable`: for a person who has looked at it.
+   *
+   * @throws LedgerConflictError the message is no candidate, or not malformed.
+   */
+  settleCandidate: defineCommand<Message>()(
+    "write",
+    z.strictObject({ messageId: existingMessageId(), now: millis() }),
+  ),
   /**
    * Resolves a revert that a tab which is gone left unresolved (spec/session_store 2.9.5): where the revert checkpoint
    * is the branch head its files are finished, else they are taken back to the state before, and the barrier is

@@ -29,7 +29,7 @@ import { listMessages } from "./messages/list.ts";
 import { updateMessageMetadata } from "./messages/update-metadata.ts";
 import { createProject } from "./projects/create.ts";
 import { listProjects } from "./projects/list.ts";
-import { reconcileCandidates } from "./recovery/reconcile-candidates.ts";
+import { reconcileCandidates, settleCandidate } from "./recovery/reconcile-candidates.ts";
 import { reconcileReverts, releaseBarrier } from "./recovery/reconcile-reverts.ts";
 import { reconcileRuns } from "./recovery/reconcile-runs.ts";
 import { reconcileStartup } from "./recovery/reconcile-startup.ts";
@@ -121,6 +121,7 @@ const handlers: Handlers = {
   recovery: {
     reconcileRuns,
     reconcileCandidates,
+    settleCandidate,
     reconcileReverts: { task: reconcileReverts },
     releaseBarrier,
     reconcileStartup,

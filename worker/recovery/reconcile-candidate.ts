@@ -1,10 +1,11 @@
 import type { JsonObject } from "../../src/proof/canonical.ts";
 import { sha256 } from "../../src/proof/sha256.ts";
 import { IntegrityError, LedgerConflictError } from "../../src/protocol/errors.ts";
+import type { Message } from "../../src/protocol/messages.ts";
 import type { CandidateOutcome, CandidateRecoveryReason } from "../../src/protocol/recovery.ts";
 import type { Context } from "../commands/command.ts";
 import { deliveryOfMessage, readDelivery } from "../commands/deliveries/rows.ts";
-import { metadataOf, requireMessage } from "../commands/messages/rows.ts";
+import { decodeMessage, metadataOf, requireMessage } from "../commands/messages/rows.ts";
 import { assertEnvelope, isOpenCandidate, settleCandidate } from "../commands/messages/settle.ts";
 import { findFrame } from "../ledger/sessions.ts";
 import type { Row } from "../storage/database.ts";
@@ -62,6 +63,62 @@ export function reconcileCandidate(
   };
 }
 
+/**
+ * Settles a malformed candidate as it is, because somebody has looked at it and asks for it: as `review_unavailable`,
+ * with the reason for which recovery would not. Its content stays; a delivery that is sound is published.
+ *
+ * @throws LedgerConflictError the message is no candidate, or one that recovery settles by itself.
+ */
+export function settleMalformed(messageId: string, now: number, context: Context): Message {
+  const { ledger, caller } = context;
+  const message = requireMessage(ledger, messageId);
+  const metadata = metadataOf(message);
+  if (metadata["review_status"] !== "candidate") throw notMalformed(messageId, "is no open candidate");
+  const problem = problemOf(messageId, now, context);
+  if (problem === undefined) throw notMalformed(messageId, "is settled by reconcileCandidates or by its run");
+  const delivery = deliveryOfMessage(ledger, messageId);
+  const content = String(message["content"]);
+  const { writes } = settleCandidate(message, delivery?.["status"] === "committed" ? delivery : undefined, {
+    content,
+    verdict: {
+      review_status: "review_unavailable",
+      user_truth: `Not reviewed, and settled by hand: ${problem}.`,
+      unverified: true,
+      reviewed_content_sha256: sha256(content),
+      review_recovery: { schema_version: 1, reason: "candidate_malformed", reconciled_at: now },
+    },
+    at: now,
+  });
+  ledger.append(caller, {
+    command: "recovery.settleCandidate",
+    rootFrameId: String(message["root_frame_id"]),
+    branchId: String(message["branch_id"]),
+    at: now,
+    writes,
+  });
+  return decodeMessage(requireMessage(ledger, messageId));
+}
+
+function notMalformed(messageId: string, reason: string): LedgerConflictError {
+  return new LedgerConflictError("candidate_sound", `message ${messageId} ${reason}`, { messageId });
+}
+
+/** Why recovery can't settle a candidate, found by letting it try and undoing that. */
+function problemOf(messageId: string, now: number, context: Context): string | undefined {
+  try {
+    context.ledger.atomically(() => {
+      reconcileCandidate(messageId, now, context);
+      throw new Tried();
+    });
+  } catch (error) {
+    if (error instanceof MalformedCandidate) return error.message;
+    if (!(error instanceof Tried)) throw error;
+  }
+  return undefined;
+}
+
+class Tried extends Error {}
+
 interface Scope {
   readonly rootFrameId: string;
   readonly projectId: string;
@@ -70,11 +127,16 @@ interface Scope {
   readonly executionId: string;
 }
 
-function malformed(message: Row, reason: string): LedgerConflictError {
-  const messageId = message["message_id"];
-  return new LedgerConflictError("candidate_malformed", `candidate ${String(messageId)} ${reason}`, {
-    messageId,
-  });
+/** A candidate that no recovery will ever settle by itself: trying again finds the same. */
+export class MalformedCandidate extends LedgerConflictError {
+  constructor(message: Row, reason: string) {
+    const messageId = message["message_id"];
+    super("candidate_malformed", `candidate ${String(messageId)} ${reason}`, { messageId });
+  }
+}
+
+function malformed(message: Row, reason: string): MalformedCandidate {
+  return new MalformedCandidate(message, reason);
 }
 
 const selectBranch = "SELECT 1 FROM session_branches WHERE branch_id = ? AND root_frame_id = ?";
@@ -126,7 +188,15 @@ function assertSettleable(message: Row, metadata: JsonObject, delivery: Row | un
   if (metadata["completion_delivery_import_pending"] !== undefined)
     throw malformed(message, "is half-way imported");
   const latest = Math.max(Number(message["created_at"]), Number(delivery?.["created_at"] ?? 0));
-  if (now < latest) throw malformed(message, `was made at ${latest}, after the time of this recovery`);
+  if (now < latest) {
+    throw new LedgerConflictError(
+      "clock_behind",
+      `the candidate was made at ${latest}, after this recovery`,
+      {
+        messageId: message["message_id"],
+      },
+    );
+  }
   if (delivery !== undefined && delivery["status"] !== "committed")
     throw new IntegrityError("delivery_published", "the delivery of a candidate is published", {
       deliveryId: delivery["delivery_id"],

@@ -1,5 +1,11 @@
 import type { CandidateOutcome, recovery } from "../../../src/protocol/recovery.ts";
-import { reconcileCandidate } from "../../recovery/reconcile-candidate.ts";
+import { LEDGER_ROOT } from "../../ledger/journal.ts";
+import type { RowWrite } from "../../ledger/ledger.ts";
+import {
+  MalformedCandidate,
+  reconcileCandidate,
+  settleMalformed,
+} from "../../recovery/reconcile-candidate.ts";
 import { shortText } from "../../recovery/reconcile-run.ts";
 import type { Context, Handler } from "../command.ts";
 
@@ -24,10 +30,36 @@ function isolated(messageId: string, now: number, context: Context): CandidateOu
     return context.ledger.atomically(() => reconcileCandidate(messageId, now, context));
   } catch (error) {
     if (!context.ledger.database.inTransaction()) throw error;
-    return {
+    const outcome = {
       messageId,
       unreconciled: error instanceof Error ? error.name : "Error",
       error: shortText(error),
     };
+    const isNews =
+      !(error instanceof MalformedCandidate) || reportOnce(messageId, outcome.error, now, context);
+    return isNews ? outcome : undefined;
   }
 }
+
+/** Notes that a malformed candidate was reported; false if it was before, for the same reason. */
+function reportOnce(messageId: string, error: string, now: number, { ledger, caller }: Context): boolean {
+  const key = `recovery:malformed-candidate:${messageId}`;
+  const before = ledger.database.get("SELECT * FROM settings WHERE key = ?", [key]);
+  if (before?.["value"] === error) return false;
+  const row = { key, value: error, updated_at: now };
+  const write: RowWrite =
+    before === undefined
+      ? { act: "insert", table: "settings", row }
+      : { act: "update", table: "settings", before, row };
+  ledger.append(caller, {
+    command: "recovery.reportCandidate",
+    rootFrameId: LEDGER_ROOT,
+    at: now,
+    writes: [write],
+  });
+  return true;
+}
+
+/** Settles one malformed candidate because somebody asks for it. */
+export const settleCandidate: Handler<typeof recovery.settleCandidate> = (input, context) =>
+  settleMalformed(input.messageId, input.now ?? context.now(), context);
