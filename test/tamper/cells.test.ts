@@ -1,25 +1,41 @@
 import { describe, expect } from "vitest";
 import type { SqlRow, SqlValue, TestLedger } from "../../src/testing.ts";
 import { proofTables } from "../../worker/schema/tables.ts";
-import { minorFinding } from "../support/fields.ts";
+import { buildEverything } from "../support/everything.ts";
 import { buildVerified, projectedRun } from "../support/scenario.ts";
 import { test } from "../support/session.ts";
 
 /** Tables that hold the proof of a run besides those that the journal commits to. */
 const JOURNAL_TABLES = ["journal", "commitment_index"];
 /** What of the database a run's own proof rests on; a change elsewhere is found by verifying the whole. */
-const TABLES_OF_RUN = new Set(["auto_mode_runs", "auto_mode_events", "review_runs", "review_findings"]);
+const TABLES_OF_RUN = new Set([
+  "auto_mode_runs",
+  "auto_mode_events",
+  "review_runs",
+  "review_findings",
+  "repair_runs",
+  "repair_execution_groups",
+  "action_groups",
+  "action_events",
+  "execution_attempts",
+  "completion_deliveries",
+]);
+/** Triggers that would refuse what somebody with the file can do anyway. */
+const SEALS = ["action_events", "execution_attempts"].flatMap((table) =>
+  ["insert", "update", "delete"].map((act) => `${table}_sealed_${act}`),
+);
 
 describe("one changed cell is found wherever it is", () => {
   for (const table of [...Object.keys(proofTables), ...JOURNAL_TABLES]) {
     test(table, async ({ session: { ledger, root } }) => {
-      await buildVerified(ledger, root, [minorFinding]);
-      await ledger.settings.set({ key: "k", value: "v" });
-      await ledger.testing.sql("PRAGMA foreign_keys = OFF");
+      await buildEverything(ledger, root);
+      await openForTampering(ledger);
       const keys = await primaryKey(ledger, table);
 
       const missed: string[] = [];
-      for (const row of await ledger.testing.sql(`SELECT * FROM ${table}`)) {
+      const rows = await ledger.testing.sql(`SELECT * FROM ${table}`);
+      expect(rows).not.toEqual([]);
+      for (const row of rows) {
         for (const [column, value] of Object.entries(row)) {
           const changed = otherValue(value);
           if (!(await writeCell(ledger, table, column, changed, keys, row))) continue;
@@ -41,8 +57,8 @@ describe("one changed cell is found wherever it is", () => {
 describe("a row that is removed, or added, is found", () => {
   for (const table of TABLES_OF_RUN) {
     test(table, async ({ session: { ledger, root } }) => {
-      await buildVerified(ledger, root, [minorFinding]);
-      await ledger.testing.sql("PRAGMA foreign_keys = OFF");
+      await buildEverything(ledger, root);
+      await openForTampering(ledger);
       for (const row of await ledger.testing.sql(`SELECT * FROM ${table}`)) {
         const key = proofTables[table as keyof typeof proofTables].key;
         await ledger.testing.sql(`DELETE FROM ${table} WHERE ${key} = ?`, [row[key] ?? null]);
@@ -142,6 +158,11 @@ function otherValue(value: SqlValue): SqlValue {
   if (typeof value !== "string") return "x";
   const last = value.at(-1);
   return last === undefined ? "x" : `${value.slice(0, -1)}${last === "0" ? "1" : "0"}`;
+}
+
+async function openForTampering(ledger: TestLedger): Promise<void> {
+  await ledger.testing.sql("PRAGMA foreign_keys = OFF");
+  for (const seal of SEALS) await ledger.testing.sql(`DROP TRIGGER ${seal}`);
 }
 
 /** Writes one cell past all rules; false if the schema's constraints refuse it. */
