@@ -1,4 +1,5 @@
 import { wrap } from "comlink";
+import { sha256 } from "../../src/proof/index.ts";
 import { openTestLedger, type SqlRow, type TestLedger } from "../../src/testing.ts";
 import { candidateFields, startFields } from "../support/fields.ts";
 import type { Floor, Statement } from "./floor.worker.ts";
@@ -12,6 +13,23 @@ export interface BenchResult {
     readonly coldMs: number;
     readonly warmToSmallest: number;
     readonly coldToSmallest: number;
+  }[];
+  readonly checkpoints: readonly {
+    readonly checkpoints: number;
+    readonly warmMs: number;
+    readonly coldMs: number;
+    readonly coldToSmallest: number;
+  }[];
+  readonly capture: {
+    readonly files: number;
+    readonly firstMs: number;
+    readonly unchangedMs: number;
+    readonly blobsWrittenByUnchanged: number;
+  };
+  readonly sweep: readonly {
+    readonly messages: number;
+    readonly candidates: number;
+    readonly sweepMs: number;
   }[];
   readonly open: { readonly floorMs: number; readonly emptyMs: number; readonly tenThousandEventsMs: number };
 }
@@ -46,9 +64,15 @@ export async function runBench(report: (line: string) => void): Promise<BenchRes
   }
   report("projection in growing sessions");
   const projection = await measureProjection(ledger);
+  report("projection over long chains of checkpoints");
+  const checkpoints = await measureCheckpoints(ledger);
+  report("capture of a workspace");
+  const capture = await measureCapture(ledger);
+  report("sweep for candidates");
+  const sweep = [await measureSweep(ledger, 100), await measureSweep(ledger, 10_000)];
   report("opening");
   await ledger.close();
-  return { commands, projection, open: { ...(await measureOpen()), emptyMs } };
+  return { commands, projection, checkpoints, capture, sweep, open: { ...(await measureOpen()), emptyMs } };
 }
 
 /** A command to measure: how to issue its n-th instance, and how to see afterwards which rows that wrote. */
@@ -226,6 +250,119 @@ async function addRuns(ledger: TestLedger, root: string, from: number, count: nu
     );
   }
   await Promise.all(commands);
+}
+
+async function measureCheckpoints(ledger: TestLedger): Promise<BenchResult["checkpoints"]> {
+  const root = await newSession(ledger);
+  await addRuns(ledger, root, 0, 1);
+  const measured: { checkpoints: number; warmMs: number; coldMs: number }[] = [];
+  let made = 0;
+  for (const checkpoints of [1_000, 5_000]) {
+    for (; made < checkpoints; made += 100) {
+      const create = () => ledger.checkpoints.create({ rootFrameId: root, reason: "bench" });
+      await Promise.all(Array.from({ length: 100 }, create));
+    }
+    const warm = await repeat(20, () => timed(() => ledger.runs.project({ rootFrameId: root })));
+    const cold = await repeat(7, async () => {
+      await ledger.testing.sql("UPDATE projects SET updated_at = updated_at");
+      return timed(() => ledger.runs.project({ rootFrameId: root }));
+    });
+    measured.push({ checkpoints, warmMs: median(warm), coldMs: median(cold) });
+  }
+  const [smallest] = measured;
+  return measured.map((each) => ({ ...each, coldToSmallest: each.coldMs / (smallest?.coldMs ?? 1) }));
+}
+
+const WORKSPACE_FILES = 2_000;
+
+async function measureCapture(ledger: TestLedger): Promise<BenchResult["capture"]> {
+  const opfs = await navigator.storage.getDirectory();
+  const directory = await opfs.getDirectoryHandle("bench-workspace", { create: true });
+  for (let n = 0; n < WORKSPACE_FILES; n++) {
+    const folder = await directory.getDirectoryHandle(`folder-${n % 20}`, { create: true });
+    const writable = await (await folder.getFileHandle(`file-${n}.txt`, { create: true })).createWritable();
+    await writable.write(`the text of file ${n}\n`.repeat(20));
+    await writable.close();
+  }
+  const capture = () => timed(() => ledger.workspace.capture({ directory }));
+  const firstMs = await capture();
+  const before = await countBlobs();
+  const unchangedMs = median(await repeat(3, capture));
+  return {
+    files: WORKSPACE_FILES,
+    firstMs,
+    unchangedMs,
+    blobsWrittenByUnchanged: (await countBlobs()) - before,
+  };
+}
+
+async function countBlobs(): Promise<number> {
+  let directory = await navigator.storage.getDirectory();
+  for (const name of ["countersign", "bench", "files", "blobs"])
+    directory = await directory.getDirectoryHandle(name);
+  let count = 0;
+  for await (const folder of directory.values()) {
+    if (folder instanceof FileSystemDirectoryHandle) for await (const _ of folder.values()) count++;
+  }
+  return count;
+}
+
+/** Candidates among many messages: recovery must find them without reading the others. */
+async function measureSweep(ledger: TestLedger, messages: number): Promise<BenchResult["sweep"][number]> {
+  const root = await newSession(ledger);
+  for (let n = 0; n < messages; n += 100) {
+    const add = (_: unknown, index: number) =>
+      ledger.messages.add({
+        rootFrameId: root,
+        role: "user",
+        content: `message ${n + index}`,
+        metadata: { n },
+      });
+    await Promise.all(Array.from({ length: 100 }, add));
+  }
+  const candidates = 10;
+  for (let n = 0; n < candidates; n++) {
+    await ledger.messages.add({
+      rootFrameId: root,
+      frameId: root,
+      role: "assistant",
+      content: `candidate ${n}`,
+      metadata: {
+        review_status: "candidate",
+        gates_completion: true,
+        unverified: true,
+        turn_id: `turn-${n}`,
+        execution_id: "execution",
+        candidate_content_sha256: sha256(`candidate ${n}`),
+      },
+    });
+  }
+  const sweepMs = await timed(() => ledger.recovery.reconcileCandidates());
+  return { messages, candidates, sweepMs };
+}
+
+/** Saves an artifact from a stream and reads it back, chunk by chunk, so that the page itself holds none of it. */
+export async function saveLargeArtifact(sizeMiB: number): Promise<{ saveMs: number; readMs: number }> {
+  const ledger = await openTestLedger({ name: "bench-large", ...WORKER });
+  const root = await newSession(ledger);
+  let left = sizeMiB;
+  const bytes = new ReadableStream<Uint8Array<ArrayBuffer>>({
+    pull(controller) {
+      if (left-- > 0) controller.enqueue(new Uint8Array(1_048_576).fill(left % 251));
+      else controller.close();
+    },
+  });
+  const begin = performance.now();
+  const version = await ledger.artifacts.save({ filename: "large.bin", bytes, frameId: root });
+  const saveMs = performance.now() - begin;
+  const readMs = await timed(async () => {
+    const file = await ledger.artifacts.open({ versionId: version.versionId });
+    let read = 0;
+    for await (const chunk of file.stream()) read += chunk.length;
+    if (read !== sizeMiB * 1_048_576) throw new Error(`read ${read} bytes`);
+  });
+  await ledger.close();
+  return { saveMs, readMs };
 }
 
 async function measureOpen(): Promise<{ floorMs: number; tenThousandEventsMs: number }> {

@@ -12,7 +12,7 @@ test("a malformed candidate is reported once, and settled by hand", async ({ ses
     role: "assistant",
     content: "half",
     metadata,
-    createdAt: 100,
+    createdAt: 90,
   });
   const sound = await addCandidateMessage(ledger, {
     rootFrameId: root,

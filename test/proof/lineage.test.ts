@@ -3,7 +3,9 @@ import { describe, expect, test } from "vitest";
 import {
   clipRanges,
   isVisible,
-  type LineageCheckpoint,
+  type LineagePoint,
+  pointAt,
+  pointOfRevert,
   type Range,
   visibleRanges,
 } from "../../worker/ledger/lineage.ts";
@@ -44,13 +46,7 @@ describe("the visible history of a branch", () => {
     ]);
   });
 
-  test("a cycle and a missing ancestor are damage, not an endless walk", () => {
-    const cycle = [checkpoint("c1", "main", "c2", 3), checkpoint("c2", "main", "c1", 7)];
-    expect(() => rangesOf("main", "c2", cycle)).toThrow(/is its own ancestor/);
-    expect(() => rangesOf("main", "c2", [checkpoint("c2", "main", "gone", 7)])).toThrow(/is missing/);
-  });
-
-  test("100,000 checkpoints in a row are walked without recursion", () => {
+  test("100,000 checkpoints in a row leave one range", () => {
     const checkpoints = Array.from({ length: 100_000 }, (_, index) =>
       checkpoint(`c${index}`, "main", index === 0 ? null : `c${index - 1}`, index),
     );
@@ -72,26 +68,49 @@ describe("the visible history of a branch", () => {
   });
 });
 
+/** A checkpoint as it is asked for; its point follows from those before it. */
+interface Draft {
+  readonly checkpointId: string;
+  readonly branchId: string;
+  readonly parentCheckpointId: string | null;
+  readonly cursor: number;
+  readonly revertedTo: string | null;
+  readonly resumeAfter: number | null;
+}
+
 function checkpoint(
   checkpointId: string,
   branchId: string,
   parentCheckpointId: string | null,
   cursor: number,
-): LineageCheckpoint {
+): Draft {
   return { checkpointId, branchId, parentCheckpointId, cursor, revertedTo: null, resumeAfter: null };
 }
 
-function rangesOf(
-  branchId: string,
-  headId: string | null,
-  checkpoints: readonly LineageCheckpoint[],
-): Range[] {
-  const byId = new Map(checkpoints.map((each) => [each.checkpointId, each]));
-  return visibleRanges(branchId, headId, (id) => byId.get(id));
+function rangesOf(branchId: string, headId: string | null, drafts: readonly Draft[]): Range[] {
+  const points = new Map<string, LineagePoint>();
+  for (const {
+    checkpointId,
+    branchId: branch,
+    parentCheckpointId,
+    cursor,
+    revertedTo,
+    resumeAfter,
+  } of drafts) {
+    const target = revertedTo === null ? undefined : points.get(revertedTo);
+    const parent = parentCheckpointId === null ? undefined : points.get(parentCheckpointId);
+    points.set(
+      checkpointId,
+      target === undefined
+        ? pointAt(branch, parent, cursor)
+        : pointOfRevert(branch, target, resumeAfter ?? 0),
+    );
+  }
+  return visibleRanges(branchId, headId === null ? undefined : points.get(headId));
 }
 
 /** Checkpoints of three branches, each with an earlier one for its parent, and any cursors at all. */
-function anyCheckpoints(): fc.Arbitrary<LineageCheckpoint[]> {
+function anyCheckpoints(): fc.Arbitrary<Draft[]> {
   const cursor = fc.integer({ min: 0, max: 30 });
   const draft = fc.record({
     branchId: fc.constantFrom("b0", "b1", "b2"),

@@ -1,5 +1,5 @@
 import type { Sha256 } from "../../src/proof/sha256.ts";
-import { LedgerError, StorageUnavailableError, ValidationError } from "../../src/protocol/errors.ts";
+import { StorageUnavailableError, ValidationError } from "../../src/protocol/errors.ts";
 import type { Hold, StoredBlob } from "./blob-store.ts";
 import { digestBlob } from "./digest.ts";
 import { normalisePath } from "./paths.ts";
@@ -141,10 +141,9 @@ async function readStable(
       const blob = await take(file);
       if (await isUnchanged(handle, file, blob.sha256)) return blob;
     } catch (error) {
-      // What the store throws is typed. All else is the workspace's: changed or removed since, or not to be read.
-      if (error instanceof LedgerError) throw error;
-      if (isRefusal(error)) throw permissionLost();
+      // What the store throws is typed. A DOMException is the workspace's: changed or removed since, or not to be read.
       if (!(error instanceof DOMException)) throw error;
+      if (isRefusal(error)) throw permissionLost();
     }
   }
   return "unreadable";

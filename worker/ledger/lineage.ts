@@ -1,5 +1,3 @@
-import { DamageFound } from "./damage.ts";
-
 /** The events of one branch after one cursor (exclusive) up to another (inclusive; null: open). */
 export interface Range {
   readonly branchId: string;
@@ -7,67 +5,36 @@ export interface Range {
   readonly upto: number | null;
 }
 
-/** What of a checkpoint decides which events are visible. */
-export interface LineageCheckpoint {
-  readonly checkpointId: string;
+/** Where the history of a branch stands at a checkpoint. Kept with the checkpoint, so that no chain need be walked. */
+export interface LineagePoint {
+  /** The branch that the checkpoint was recorded on. */
   readonly branchId: string;
-  readonly parentCheckpointId: string | null;
-  /** The event cursor of the session when it was taken; 0 when there was no event yet. */
-  readonly cursor: number;
-  /** Set on a revert: the checkpoint that history goes back to. */
-  readonly revertedTo: string | null;
-  /** Set on a revert: events after it count again. */
-  readonly resumeAfter: number | null;
+  /** What was visible then, oldest first. */
+  readonly shown: readonly Range[];
+  /** Where the history of that branch goes on. */
+  readonly resumeAfter: number;
 }
 
-/**
- * The visible history of a branch as ranges, oldest first (spec/auto_mode 4.1). One step a checkpoint, without
- * recursion; no event lies in two ranges, whatever cursors the checkpoints carry.
- *
- * @param headId the branch's head checkpoint, or null
- * @param read gives a checkpoint of the session, or undefined
- * @throws DamageFound the chain of checkpoints is cyclic or broken.
- */
-export function visibleRanges(
-  branchId: string,
-  headId: string | null,
-  read: (checkpointId: string) => LineageCheckpoint | undefined,
-): Range[] {
-  const follow = (checkpointId: string): LineageCheckpoint => {
-    const checkpoint = read(checkpointId);
-    if (checkpoint === undefined)
-      throw new DamageFound("session_checkpoints", checkpointId, "is missing from the history");
-    return checkpoint;
-  };
-  const head = headId === null ? undefined : follow(headId);
-  const newestFirst: Range[] = [{ branchId, after: resumePoint(head, branchId), upto: null }];
-  const seen = new Set<string>();
-  let current = head;
-  while (current !== undefined) {
-    if (seen.has(current.checkpointId)) {
-      throw new DamageFound("session_checkpoints", current.checkpointId, "is its own ancestor");
-    }
-    seen.add(current.checkpointId);
-    if (current.revertedTo !== null) {
-      current = follow(current.revertedTo);
-      continue;
-    }
-    const parent: LineageCheckpoint | undefined =
-      current.parentCheckpointId === null ? undefined : follow(current.parentCheckpointId);
-    newestFirst.push({
-      branchId: current.branchId,
-      after: resumePoint(parent, current.branchId),
-      upto: current.cursor,
-    });
-    current = parent;
-  }
-  return withoutOverlap(newestFirst.reverse());
+/** The visible history of a branch as ranges, oldest first (spec/auto_mode 4.1), from its head checkpoint, if any. */
+export function visibleRanges(branchId: string, head: LineagePoint | undefined): Range[] {
+  const tail: Range = { branchId, after: resumePoint(head, branchId), upto: null };
+  return withoutOverlap([...(head?.shown ?? []), tail]);
+}
+
+/** The point of an ordinary checkpoint: all that its branch showed, up to the cursor (0: nothing yet). */
+export function pointAt(branchId: string, parent: LineagePoint | undefined, cursor: number): LineagePoint {
+  const since: Range = { branchId, after: resumePoint(parent, branchId), upto: cursor };
+  return { branchId, shown: withoutOverlap([...(parent?.shown ?? []), since]), resumeAfter: cursor };
+}
+
+/** The point of a revert: what its target showed; what the branch has after `resumeAfter` counts again. */
+export function pointOfRevert(branchId: string, target: LineagePoint, resumeAfter: number): LineagePoint {
+  return { branchId, shown: target.shown, resumeAfter };
 }
 
 /** Where the events of a branch go on after a checkpoint; a checkpoint of another branch leaves them all. */
-function resumePoint(checkpoint: LineageCheckpoint | undefined, branchId: string): number {
-  if (checkpoint === undefined || checkpoint.branchId !== branchId) return 0;
-  return checkpoint.revertedTo === null ? checkpoint.cursor : (checkpoint.resumeAfter ?? 0);
+function resumePoint(head: LineagePoint | undefined, branchId: string): number {
+  return head?.branchId === branchId ? head.resumeAfter : 0;
 }
 
 /** Cuts each range to what no earlier one of its branch has shown; joins neighbours. */

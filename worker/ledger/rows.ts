@@ -127,7 +127,7 @@ const CHECKPOINT_DOCUMENTS = new Set([
 ]);
 
 export function decodeCheckpoint(row: Row): Checkpoint {
-  const { internal, ...columns } = withParsed(row, CHECKPOINT_DOCUMENTS);
+  const { internal, lineage: _, ...columns } = withParsed(row, CHECKPOINT_DOCUMENTS);
   return { ...decodeRow<Checkpoint>(columns as Row), internal: internal === 1 };
 }
 

@@ -1,8 +1,9 @@
+import type { JsonObject } from "../../src/proof/canonical.ts";
 import { IntegrityError, LedgerConflictError, NotFoundError } from "../../src/protocol/errors.ts";
 import type { Database, Row } from "../storage/database.ts";
 import { DamageFound, findDamage } from "./damage.ts";
 import type { Ledger } from "./ledger.ts";
-import { type LineageCheckpoint, type Range, visibleRanges } from "./lineage.ts";
+import { type LineagePoint, pointAt, pointOfRevert, type Range, visibleRanges } from "./lineage.ts";
 
 const selectFrame = "SELECT * FROM frames WHERE frame_id = ?";
 
@@ -143,30 +144,15 @@ export function historyOf(
     return [{ branchId, after: 0, upto: null }];
   }
   const head = requireBranch(ledger, branchId, rootFrameId)["head_checkpoint_id"];
-  return visibleRanges(branchId, head === null || head === undefined ? null : String(head), (checkpointId) =>
-    readCheckpoint(ledger, rootFrameId, checkpointId, kind),
-  );
+  return visibleRanges(branchId, typeof head === "string" ? lineageOf(ledger, head, kind) : undefined);
 }
 
-function readCheckpoint(
-  ledger: Ledger,
-  rootFrameId: string,
-  checkpointId: string,
-  kind: HistoryKind,
-): LineageCheckpoint | undefined {
+/** @throws DamageFound the checkpoint was changed or removed. */
+function lineageOf(ledger: Ledger, checkpointId: string, kind: HistoryKind): LineagePoint {
   const row = ledger.row("session_checkpoints", checkpointId);
-  if (row === undefined || row["root_frame_id"] !== rootFrameId) return undefined;
-  const metadata = JSON.parse(String(row["metadata"])) as CheckpointMetadata;
-  const projection = metadata.history_projection;
-  const revertedTo = projection?.base_checkpoint_id || metadata.reverted_to || null;
-  return {
-    checkpointId,
-    branchId: String(row["branch_id"]),
-    parentCheckpointId: row["parent_checkpoint_id"] === null ? null : String(row["parent_checkpoint_id"]),
-    cursor: positionOf(row, kind),
-    revertedTo,
-    resumeAfter: revertedTo === null ? null : resumePosition(ledger, metadata, kind),
-  };
+  if (row === undefined) throw new DamageFound("session_checkpoints", checkpointId, "is missing");
+  const points = JSON.parse(String(row["lineage"])) as Record<HistoryKind, Omit<LineagePoint, "branchId">>;
+  return { branchId: String(row["branch_id"]), ...points[kind] };
 }
 
 const CURSORS = {
@@ -175,10 +161,7 @@ const CURSORS = {
   actions: { column: "action_cursor", offset: 1 },
 } as const satisfies Record<HistoryKind, { column: string; offset: number }>;
 
-function positionOf(row: Row, kind: HistoryKind): number {
-  const { column, offset } = CURSORS[kind];
-  return Number(row[column]) + offset;
-}
+const KINDS = Object.keys(CURSORS) as HistoryKind[];
 
 /** What a revert's metadata says of history (spec/session_store 2.8.4). */
 interface CheckpointMetadata {
@@ -190,12 +173,38 @@ interface CheckpointMetadata {
   };
 }
 
+/**
+ * Where history stands at a new checkpoint, as its row keeps it. The checkpoint it follows, and those that its metadata
+ * names, must be there.
+ */
+export function newLineage(ledger: Ledger, row: Row, metadata: CheckpointMetadata): JsonObject {
+  const branchId = String(row["branch_id"]);
+  const parentId = row["parent_checkpoint_id"];
+  const targetId = metadata.history_projection?.base_checkpoint_id || metadata.reverted_to;
+  const points = KINDS.map((kind) => {
+    const parent = typeof parentId === "string" ? lineageOf(ledger, parentId, kind) : undefined;
+    const { shown, resumeAfter } =
+      targetId === undefined
+        ? pointAt(branchId, parent, positionOf(row, kind))
+        : pointOfRevert(branchId, lineageOf(ledger, targetId, kind), resumePosition(ledger, metadata, kind));
+    return [kind, { shown: shown.map((range) => ({ ...range })), resumeAfter }] as const;
+  });
+  return Object.fromEntries(points);
+}
+
+function positionOf(row: Row, kind: HistoryKind): number {
+  const { column, offset } = CURSORS[kind];
+  return Number(row[column]) + offset;
+}
+
 /** Where history goes on after a revert; without a word about it, after the state that the undo checkpoint kept. */
-function resumePosition(ledger: Ledger, metadata: CheckpointMetadata, kind: HistoryKind): number | null {
+function resumePosition(ledger: Ledger, metadata: CheckpointMetadata, kind: HistoryKind): number {
   const { column, offset } = CURSORS[kind];
   const resume = metadata.history_projection?.resume_cursors?.[column];
   if (typeof resume === "number") return resume + offset;
-  if (metadata.undo_checkpoint_id === undefined) return null;
-  const undo = ledger.row("session_checkpoints", metadata.undo_checkpoint_id);
-  return undo === undefined ? null : positionOf(undo, kind);
+  const undo =
+    metadata.undo_checkpoint_id === undefined
+      ? undefined
+      : ledger.row("session_checkpoints", metadata.undo_checkpoint_id);
+  return undo === undefined ? 0 : positionOf(undo, kind);
 }

@@ -34,7 +34,7 @@ export const proofTables = {
     "checkpoint_id",
     `root_frame_id branch_id parent_checkpoint_id source_kind source_id internal reason action_cursor message_cursor
      cell_cursor auto_event_cursor workspace_tree_id artifact_versions environment_pins generation_refs capability_state
-     permission_state recovery_recipe metadata created_at`,
+     permission_state recovery_recipe metadata lineage created_at`,
   ),
   action_groups: table(
     "action_groups",

@@ -6,6 +6,7 @@ import type { RowWrite } from "../../ledger/ledger.ts";
 import { decodeCheckpoint } from "../../ledger/rows.ts";
 import {
   newBranchRow,
+  newLineage,
   requireSession,
   requireSoundBranch,
   requireSoundCheckpoint,
@@ -50,7 +51,7 @@ export function recordCheckpoint(
   assertHead(input, branch["head_checkpoint_id"] ?? null);
   assertReferences(context, input);
 
-  const row: Row = {
+  const columns: Row = {
     checkpoint_id: input.checkpointId ?? newId("cp-"),
     root_frame_id: rootFrameId,
     parent_checkpoint_id: branch["head_checkpoint_id"] ?? null,
@@ -58,6 +59,7 @@ export function recordCheckpoint(
     ...cursors(context, input, branchId),
     created_at: at,
   };
+  const row: Row = { ...columns, lineage: canonicalJson(newLineage(ledger, columns, input.metadata)) };
   // The run that the revert hides is closed first: its journal entry belongs to the branch as it was.
   if (typeof input.metadata["reverted_to"] === "string") {
     abandonForRevert(context, rootFrameId, branchId, String(row["checkpoint_id"]), at);

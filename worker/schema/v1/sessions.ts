@@ -62,6 +62,7 @@ CREATE TABLE session_checkpoints (
   permission_state     TEXT NOT NULL DEFAULT '{}',
   recovery_recipe      TEXT NOT NULL DEFAULT '{}',
   metadata             TEXT NOT NULL DEFAULT '{}',
+  lineage              TEXT NOT NULL,
   created_at           INTEGER NOT NULL,
   CHECK ((source_kind IS NULL) = (source_id IS NULL))
 ) STRICT;
