@@ -14,7 +14,6 @@ import {
   idempotencyKey,
   integer,
   jsonObject,
-  jsonObjectWith,
   millis,
   sha256,
   text,
@@ -59,7 +58,7 @@ export interface Delivery {
 }
 
 const manifest = () =>
-  jsonObjectWith({
+  z.strictObject({
     schema_version: z.literal(1, "1"),
     root_frame_id: text(),
     project_id: text(),

@@ -6,6 +6,7 @@ import { commitCandidateDelivery, sessionOf } from "../support/candidates.ts";
 import {
   candidateFields,
   completionFields,
+  type minorFinding,
   reviewFields,
   startFields,
   terminalFields,
@@ -199,7 +200,8 @@ export async function review(
     id = "1",
     verdict = "pass",
     snapshot = answerDigest(evidence),
-  }: { id?: string; verdict?: string; snapshot?: string } = {},
+    findings = [],
+  }: { id?: string; verdict?: string; snapshot?: string; findings?: (typeof minorFinding)[] } = {},
 ): Promise<void> {
   const candidate = {
     candidateId: `candidate-${id}`,
@@ -220,6 +222,7 @@ export async function review(
     reviewRunId: `review-${id}`,
     idempotencyKey: `review:complete:${id}`,
     verdict,
+    findings,
   });
 }
 

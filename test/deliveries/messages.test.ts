@@ -4,7 +4,15 @@ import { CANDIDATE_METADATA, RESERVED_METADATA } from "../../src/protocol/messag
 import type { TestLedger } from "../../src/testing.ts";
 import { candidateMetadata } from "../support/candidates.ts";
 import { newSession, type SessionFixture, test } from "../support/session.ts";
-import { conflict, expectRefused, invalid, readyToDeliver, refusalOf, WORK } from "./fixtures.ts";
+import {
+  conflict,
+  expectRefused,
+  invalid,
+  readyToDeliver,
+  refusalOf,
+  WORK,
+  whileTampered,
+} from "./fixtures.ts";
 
 describe("seq", () => {
   test("has no gap over all branches of a session, also when 200 messages come at once over three of them", async ({
@@ -374,42 +382,67 @@ describe("the repetition of a message by its id", () => {
 });
 
 describe("a damaged message", () => {
-  for (const [what, change] of Object.entries({
-    content: "content = 'forged'",
-    "metadata that is still an object": `metadata = '{"n":9}'`,
-    "metadata that is no object": "metadata = '17'",
-    "metadata that is not JSON": "metadata = '{broken'",
-    "metadata that is gone": "metadata = NULL",
-    role: "role = 'assistant'",
-    time: "created_at = 7",
-  })) {
-    test(`is shown as such and hides no other: ${what}`, async ({ session: { ledger, root } }) => {
-      for (const n of [0, 1, 2])
-        await ledger.messages.add({
-          messageId: `m-${n}`,
-          rootFrameId: root,
-          role: "user",
-          content: `text ${n}`,
-          metadata: { n },
-        });
-      const before = await ledger.messages.list({ rootFrameId: root });
-      await ledger.testing.sql(`UPDATE messages SET ${change} WHERE seq = 1`);
-
-      const [first, damaged, last, ...others] = await ledger.messages.list({ rootFrameId: root });
-      expect([first, last, others]).toEqual([before[0], before[2], []]);
-      expect(damaged).toMatchObject({
-        messageId: "m-1",
-        seq: 1,
-        damage: "was changed after it was written",
+  test("is shown as such, refused to whoever would write it, and hides no other", async ({
+    session: { ledger, root },
+  }) => {
+    for (const n of [0, 1, 2])
+      await ledger.messages.add({
+        messageId: `m-${n}`,
+        rootFrameId: root,
+        role: "user",
+        content: `text ${n}`,
+        metadata: { n },
       });
-      await expectRefused(
+    const before = await ledger.messages.list({ rootFrameId: root });
+    for (const change of [
+      "content = 'forged'",
+      `metadata = '{"n":9}'`,
+      "metadata = '17'",
+      "metadata = '[]'",
+      "metadata = '{broken'",
+      "metadata = NULL",
+      "role = 'assistant'",
+      "created_at = 7",
+    ]) {
+      await whileTampered(
         ledger,
-        () => ledger.messages.updateMetadata({ messageId: "m-1", metadata: { note: "no" } }),
-        { name: "IntegrityError", code: "message_damaged", field: "messageId" },
+        "messages",
+        { what: change, act: `UPDATE messages SET ${change} WHERE seq = 1` },
+        async () => {
+          const [first, damaged, last, ...others] = await ledger.messages.list({ rootFrameId: root });
+          expect({ change, first, last, others }).toEqual({
+            change,
+            first: before[0],
+            last: before[2],
+            others: [],
+          });
+          expect({ change, ...damaged }).toMatchObject({
+            change,
+            messageId: "m-1",
+            seq: 1,
+            damage: "was changed after it was written",
+          });
+          // What is typed as an object stays one, so that who reads it does not trip over the damage.
+          expect({ change, metadata: damaged?.metadata }).toEqual({
+            change,
+            metadata: change.includes('"n":9')
+              ? { n: 9 }
+              : /17|\[|broken|NULL/.test(change)
+                ? null
+                : { n: 1 },
+          });
+          await expectRefused(
+            ledger,
+            () => ledger.messages.updateMetadata({ messageId: "m-1", metadata: { note: "no" } }),
+            { name: "IntegrityError", code: "message_damaged", field: "messageId" },
+            change,
+          );
+          expect(await ledger.verify()).toMatchObject({ ok: false });
+        },
       );
-      expect(await ledger.verify()).toMatchObject({ ok: false });
-    });
-  }
+    }
+    expect(await ledger.messages.list({ rootFrameId: root })).toEqual(before);
+  });
 
   test("that no command wrote is shown as such", async ({ session: { ledger, root } }) => {
     await ledger.messages.add({ rootFrameId: root, role: "user", content: "true" });

@@ -180,6 +180,15 @@ describe("what a capture skips", () => {
       skipped: [{ path: "broken.txt", reason: "unreadable" }],
     });
   });
+
+  test("a directory that can't be listed", async ({ place: { files, workspace } }) => {
+    await writeFiles(workspace, { "a.txt": "a", "d/broken/b.txt": "b" });
+    await files.failListing("broken", "NotReadableError");
+    expect(await files.observe(workspace)).toMatchObject({
+      entries: [{ path: "a.txt" }],
+      skipped: [{ path: "d/broken", reason: "unreadable" }],
+    });
+  });
 });
 
 describe("a file that changes while it is read", () => {

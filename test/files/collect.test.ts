@@ -54,18 +54,36 @@ describe("collecting while something is stored", () => {
 
   test("bytes that are found there while their old file is being removed", async ({ place: { files } }) => {
     await files.release(await putIn(files, OLD));
-    await files.pauseRemoval();
+    await files.pauseNext("removeEntry");
     const collected = files.collect([]);
-    await files.removalPaused();
+    await files.untilPaused();
 
     // The removal is decided and can't be called back: the put must wait for it, then write the bytes again.
     const hold = await files.hold();
     const streamed = await files.hold();
     const puts = [files.put(hold, bytes(OLD)), files.finishPut(await files.beginPut(streamed, bytes(OLD)))];
-    await files.resumeRemoval();
+    await files.resume();
 
     expect(await collected).toEqual({ removed: 1, bytes: 3 });
     for (const put of puts) expect(await put).toEqual({ sha256: sha256(OLD), sizeBytes: 3 });
+    expect(await files.check(sha256(OLD), 3)).toBe("ok");
+  });
+
+  test("bytes that come to be held between the decision to remove them and the removal", async ({
+    place: { files },
+  }) => {
+    await files.release(await putIn(files, OLD));
+    await files.pauseNext("getFile");
+    const checked = files.check(sha256(OLD));
+    await files.untilPaused();
+    // Both wait for the check: first the hold, then the removal, which was decided before anything was held.
+    const kept = files.keep(await files.hold(), sha256(OLD), 3);
+    const collected = files.collect([]);
+    await files.untilCollectorAsks();
+    await files.resume();
+
+    expect([await checked, await kept]).toEqual(["ok", "ok"]);
+    expect(await collected).toEqual({ removed: 0, bytes: 0 });
     expect(await files.check(sha256(OLD), 3)).toBe("ok");
   });
 
@@ -74,9 +92,9 @@ describe("collecting while something is stored", () => {
   }) => {
     const texts = Array.from({ length: 20 }, (_, index) => `garbage ${index}`);
     for (const text of texts) await files.release(await putIn(files, text));
-    await files.pauseRemoval();
+    await files.pauseNext("removeEntry");
     const collected = files.collect([]);
-    await files.removalPaused();
+    await files.untilPaused();
 
     // The list of references was made before this commit; that the blob was held meanwhile must be enough.
     const kept = [];
@@ -84,7 +102,7 @@ describe("collecting while something is stored", () => {
       const hold = await files.hold();
       kept.push(files.put(hold, bytes(text)).then(() => files.release(hold)));
     }
-    await files.resumeRemoval();
+    await files.resume();
     await Promise.all([collected, ...kept]);
     for (const text of [NEW, ...texts]) expect(await files.check(sha256(text))).toBe("ok");
   });

@@ -87,7 +87,10 @@ const operations = {
     return (await store().open(sha256)).text();
   },
   async collect(referenced: readonly string[]) {
-    return store().collect(() => (sha256) => referenced.includes(sha256));
+    return store().collect(() => (sha256) => {
+      collectorAsked.stop();
+      return referenced.includes(sha256);
+    });
   },
   async collectAllBut(treeIds: readonly Sha256[]) {
     return store().collect(() => markTrees(store(), treeIds));
@@ -172,20 +175,34 @@ const operations = {
     await handle.createSyncAccessHandle();
   },
 
-  /** The next removal of a blob stops right before it happens; `removalPaused` resolves when it is there. */
-  async pauseRemoval(): Promise<void> {
-    removal = pause();
-    const removeEntry = FileSystemDirectoryHandle.prototype.removeEntry;
-    FileSystemDirectoryHandle.prototype.removeEntry = async function (name, options) {
-      if (/^[0-9a-f]{64}$/.test(name)) await removal.stop();
-      return removeEntry.call(this, name, options);
-    };
+  /** The next opening or removal of a blob's file stops right before it happens. */
+  async pauseNext(step: "getFile" | "removeEntry"): Promise<void> {
+    paused = pause();
+    const isBlob = (name: string) => /^[0-9a-f]{64}$/.test(name);
+    const { removeEntry } = FileSystemDirectoryHandle.prototype;
+    const { getFile } = FileSystemFileHandle.prototype;
+    if (step === "removeEntry") {
+      FileSystemDirectoryHandle.prototype.removeEntry = async function (name, options) {
+        if (isBlob(name)) await paused.stop();
+        return removeEntry.call(this, name, options);
+      };
+    } else {
+      FileSystemFileHandle.prototype.getFile = async function () {
+        if (isBlob(this.name)) await paused.stop();
+        return getFile.call(this);
+      };
+    }
   },
-  async removalPaused(): Promise<void> {
-    await removal.stopped;
+  /** Resolves when it has stopped. */
+  async untilPaused(): Promise<void> {
+    await paused.stopped;
   },
-  async resumeRemoval(): Promise<void> {
-    removal.resume();
+  async resume(): Promise<void> {
+    paused.resume();
+  },
+  /** Resolves when a collection has asked for the first time whether a blob is referenced. */
+  async untilCollectorAsks(): Promise<void> {
+    await collectorAsked.stopped;
   },
 
   /** Each time the named file is opened for reading, the next of the contents is written into it in place. */
@@ -212,6 +229,14 @@ const operations = {
     FileSystemFileHandle.prototype.getFile = function () {
       if (this.name === name) throw new DOMException("as the test wants it", errorName);
       return getFile.call(this);
+    };
+  },
+  /** Listing the named directory fails with an error of this name. */
+  async failListing(name: string, errorName: string): Promise<void> {
+    const { entries } = FileSystemDirectoryHandle.prototype;
+    FileSystemDirectoryHandle.prototype.entries = function () {
+      if (this.name === name) throw new DOMException("as the test wants it", errorName);
+      return entries.call(this);
     };
   },
   /** What is written to the workspace has one bit of its first byte turned. */
@@ -245,7 +270,8 @@ let opened: BlobStore | undefined;
 const holds: Hold[] = [];
 const puts: { writer: WritableStreamDefaultWriter<Bytes>; stored: Promise<StoredBlob> }[] = [];
 const written: number[] = [];
-let removal = pause();
+const collectorAsked = pause();
+let paused = pause();
 
 function store(): BlobStore {
   if (opened === undefined) throw new Error("open the store first");

@@ -117,10 +117,3 @@ export async function readFiles(root: FileSystemDirectoryHandle, prefix = ""): P
 export function blobPath(sha256: Sha256): string {
   return `blobs/${sha256.slice(0, 2)}/${sha256}`;
 }
-
-export async function rejectionOf(work: Promise<unknown>): Promise<unknown> {
-  return work.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-}

@@ -129,7 +129,7 @@ describe("an open repair", () => {
           auditId: "audit-2",
           idempotencyKey: "review:2",
         }),
-      "phase_active",
+      "no_candidate",
     ],
     [
       "the run's end",
@@ -140,16 +140,10 @@ describe("an open repair", () => {
     [
       "another run",
       (ledger) => ledger.runs.start(startFields(ROOT, { runId: "run-2", turnId: "turn-2" })),
-      "active_run",
+      "branch_busy",
     ],
-  ])("does not admit %s", async ([, act], { opened: { ledger } }) => {
-    const refusal = act(ledger);
-    await expect(refusal).rejects.toMatchObject({ name: "LedgerConflictError" });
-    expect(await stateOf(ledger)).toEqual({
-      ...unfinished("repairing", 5),
-      ...CANDIDATE,
-      finding: "claimed",
-    });
+  ])("does not admit %s", async ([, act, code], { opened: { ledger } }) => {
+    await expectRefused(ledger, () => act(ledger), conflict(code));
   });
 });
 
@@ -261,7 +255,7 @@ describe("a repair that completed", () => {
           status: "verified",
           reason: "repaired",
         }),
-      conflict("evidence_missing"),
+      conflict("evidence_missing", "status"),
     );
   });
 });
@@ -437,11 +431,12 @@ describe("a request under a key that was used", () => {
     ["the repair's id", { repairRunId: "repair-other" }],
     ["the findings", { findingIds: ["finding-1", "finding-2"] }],
     ["the versions", { beforeVersionIds: [] }],
-    ["the checkpoint", { checkpointId: "checkpoint-other" }],
+    ["the checkpoint", { checkpointId: "checkpoint-later" }],
     ["the command, recordCandidate before", { idempotencyKey: "candidate:1" }],
   ])(
     "to start, with another value of %s, is a conflict",
     async ([, change], { opened: { ledger, repair } }) => {
+      await addCheckpoint(ledger, { checkpointId: "checkpoint-later" });
       await expectRefused(ledger, () => ledger.repairs.start({ ...repair, ...change }), reused);
     },
   );
@@ -671,7 +666,7 @@ describe("binding is refused for a group", () => {
     [
       "that is not there",
       async () => undefined,
-      { name: "NotFoundError", code: "group_not_found", field: "actionGroupId" },
+      { name: "NotFoundError", code: "action_group_not_found", field: "actionGroupId" },
     ],
     ["of another turn", (ledger) => addGroup(ledger, "ag-1", { turnId: "turn-2" }), outOfScope],
     [

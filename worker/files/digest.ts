@@ -1,6 +1,7 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex } from "@noble/hashes/utils.js";
 import type { Sha256 } from "../../src/proof/sha256.ts";
+import { ValidationError } from "../../src/protocol/errors.ts";
 
 /** Bytes in memory of their own, which file writers ask for. */
 export type Bytes = Uint8Array<ArrayBuffer>;
@@ -28,9 +29,11 @@ export async function* chunksOf(source: ByteSource): AsyncGenerator<Bytes> {
 }
 
 async function* regrouped(stream: ReadableStream<Bytes>): AsyncGenerator<Bytes> {
-  let chunk = new Uint8Array(CHUNK_BYTES);
+  // One buffer for all: whoever takes a chunk is done with it before the next is asked for.
+  const chunk = new Uint8Array(CHUNK_BYTES);
   let filled = 0;
   for await (const piece of stream) {
+    if (!(piece instanceof Uint8Array)) throw notBytes();
     for (let at = 0; at < piece.length; ) {
       const part = piece.subarray(at, at + CHUNK_BYTES - filled);
       chunk.set(part, filled);
@@ -38,11 +41,19 @@ async function* regrouped(stream: ReadableStream<Bytes>): AsyncGenerator<Bytes> 
       at += part.length;
       if (filled < CHUNK_BYTES) continue;
       yield chunk;
-      chunk = new Uint8Array(CHUNK_BYTES);
       filled = 0;
     }
   }
   if (filled > 0) yield chunk.subarray(0, filled);
+}
+
+/** Anything else would be saved as other bytes than its owner meant. */
+function notBytes(): ValidationError {
+  const expected = "a stream of Uint8Arrays";
+  return new ValidationError("invalid_input", `artifacts.save: bytes: expected ${expected}`, {
+    field: "bytes",
+    issues: [{ field: "bytes", expected }],
+  });
 }
 
 /**

@@ -12,7 +12,7 @@ export interface PlannedWrite {
   readonly size: number;
 }
 
-export interface RestoreConflict {
+interface RestoreConflict {
   readonly path: string;
   readonly baselineBlob: Sha256 | null;
   /** Null too where something is in the way that has no blob: a skipped file, a directory, a file above the path. */

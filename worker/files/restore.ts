@@ -22,7 +22,7 @@ export interface RestoreOptions extends CaptureOptions {
 }
 
 /** A restore that could not be: no file was touched. */
-export type Refusal =
+type Refusal =
   | { readonly applied: false; readonly reason: "conflicts"; readonly plan: RestorePlan }
   | {
       readonly applied: false;

@@ -18,7 +18,7 @@ export function ledgerOfGroup(ledger: ActionLedger, groupId: string): ActionLedg
   return {
     groups: ledger.groups.filter(ofGroup),
     events: ledger.events.filter(ofGroup),
-    attempts: ledger.attempts.filter(ofGroup),
+    attempts: ledger.attempts.filter(ofGroup).sort(byOrdinal),
   };
 }
 
@@ -45,4 +45,10 @@ export function sealOf({ groups, events, attempts }: ActionLedger): { eventCount
 
 function pick(row: Row, fields: string): Row {
   return Object.fromEntries(fields.split(" ").map((field) => [field, row[field] ?? null]));
+}
+
+/** Ordinals count within a cell, so attempts of several cells are not in order as they were allocated. */
+function byOrdinal(a: Row, b: Row): number {
+  const ordinals = Number(a["attempt_ordinal"]) - Number(b["attempt_ordinal"]);
+  return ordinals !== 0 ? ordinals : String(a["attempt_id"]) < String(b["attempt_id"]) ? -1 : 1;
 }

@@ -1,7 +1,7 @@
 import type { Damage } from "../../src/protocol/runs.ts";
 import type { RunReport, SessionReport } from "../../src/protocol/verification.ts";
 import { type ProofTable, proofTables } from "../schema/tables.ts";
-import type { Database } from "../storage/database.ts";
+import type { Database, Row } from "../storage/database.ts";
 import { DamageFound, findDamage } from "./damage.ts";
 import { Journal, LEDGER_ROOT } from "./journal.ts";
 import { rowKey } from "./rows.ts";
@@ -35,7 +35,11 @@ export function verifyAll(database: Database): SessionReport[] {
   const misplaced = indexedTables.flatMap((table) =>
     findMisplacedRows(database, table, committed.get(table.name)),
   );
-  return attribute(sessions, [...misplaced, ...findMisplacedIndex(database, committed)]);
+  return attribute(sessions, [
+    ...misplaced,
+    ...findMisplacedIndex(database, committed),
+    ...findMisplacedRelations(database),
+  ]);
 }
 
 function verifySession(
@@ -128,6 +132,48 @@ function findMisplacedIndex(database: Database, committed: ReadonlyMap<string, C
     }
   }
   return misplaced;
+}
+
+const selectManifests = "SELECT delivery_id, root_frame_id, manifest_json FROM completion_deliveries";
+const selectRelations = `SELECT delivery_id, artifact_id, version_id, size_bytes, sha256
+  FROM completion_delivery_artifacts ORDER BY delivery_id, ordinal`;
+
+/** Deliveries whose relations to artifacts are not what their manifest says, which the journal vouches for. */
+function findMisplacedRelations(database: Database): MisplacedRow[] {
+  const relations = new Map<string, Row[]>();
+  for (const { delivery_id: id, ...relation } of database.all(selectRelations))
+    relations.set(String(id), [...(relations.get(String(id)) ?? []), relation]);
+  const misplaced = (deliveryId: string, rootFrameId: string): MisplacedRow => {
+    const reason = "are not what the delivery's manifest says";
+    return {
+      rootFrameId,
+      damage: { table: "completion_delivery_artifacts", key: rowKey(deliveryId), reason },
+    };
+  };
+  const found: MisplacedRow[] = [];
+  for (const row of database.all(selectManifests)) {
+    const deliveryId = String(row["delivery_id"]);
+    const stored = relations.get(deliveryId) ?? [];
+    relations.delete(deliveryId);
+    if (!sameAsManifest(String(row["manifest_json"]), stored))
+      found.push(misplaced(deliveryId, String(row["root_frame_id"])));
+  }
+  return [...found, ...[...relations.keys()].map((id) => misplaced(id, LEDGER_ROOT))];
+}
+
+function sameAsManifest(manifestJson: string, stored: readonly Row[]): boolean {
+  try {
+    const { artifacts } = JSON.parse(manifestJson) as { artifacts: readonly Row[] };
+    const named = artifacts.map((each) => [
+      each["artifact_id"],
+      each["version_id"],
+      each["size_bytes"],
+      each["sha256"],
+    ]);
+    return JSON.stringify(named) === JSON.stringify(stored.map((row) => Object.values(row)));
+  } catch {
+    return false;
+  }
 }
 
 function judgeRow(stored: string, committed: string | null): string | undefined {

@@ -5,6 +5,7 @@ import type { Message } from "../../src/protocol/messages.ts";
 import type { CandidateOutcome, CandidateRecoveryReason } from "../../src/protocol/recovery.ts";
 import type { Context } from "../commands/command.ts";
 import { deliveryOfMessage, readDelivery } from "../commands/deliveries/rows.ts";
+import { OF_A_VERDICT } from "../commands/messages/add.ts";
 import { decodeMessage, metadataOf, requireMessage } from "../commands/messages/rows.ts";
 import { assertEnvelope, isOpenCandidate, settleCandidate } from "../commands/messages/settle.ts";
 import { findFrame } from "../ledger/sessions.ts";
@@ -175,8 +176,6 @@ function claimOf(
     proof.run.abandonedAt === null;
   return wasClosedByRecovery ? { reason: "daemon_restart_before_candidate_promotion", runId } : undefined;
 }
-
-const OF_A_VERDICT = ["review_run_id", "reviewed_content_sha256", "candidate_verdict_metadata_sha256"];
 
 function assertSettleable(message: Row, metadata: JsonObject, delivery: Row | undefined, now: number): void {
   if (message["role"] !== "assistant" || !isOpenCandidate(metadata))

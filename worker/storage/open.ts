@@ -216,6 +216,8 @@ function configure(
     ["synchronous", "full", "2"],
     ["foreign_keys", "on", "1"],
     ["trusted_schema", "off", "0"],
+    // Without it INSERT OR REPLACE would delete rows past the triggers that seal them.
+    ["recursive_triggers", "on", "1"],
   ];
   for (const [pragma, value, answer] of wanted) {
     const set = database.value(`PRAGMA ${pragma} = ${value}`);

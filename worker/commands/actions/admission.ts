@@ -1,3 +1,4 @@
+import type { Json, JsonObject } from "../../../src/proof/canonical.ts";
 import { IntegrityError, LedgerConflictError, NotFoundError } from "../../../src/protocol/errors.ts";
 import { DamageFound, findDamage } from "../../ledger/damage.ts";
 import type { RowWrite } from "../../ledger/ledger.ts";
@@ -18,9 +19,15 @@ const TERMINAL_EVIDENCE = new Set([
   "cancelled",
 ]);
 
+const REFUSED_PERMISSION = new Set<unknown>(["denied", "timed_out", "cancelled"]);
+
 /** Whether an event only tells how work ended that was admitted before. */
-export function isTerminalEvidence(type: string): boolean {
-  return TERMINAL_EVIDENCE.has(type);
+export function isTerminalEvidence({ type, result }: { type: string; result: Json }): boolean {
+  if (TERMINAL_EVIDENCE.has(type)) return true;
+  const isDocument = typeof result === "object" && result !== null && !Array.isArray(result);
+  return (
+    type === "permission_resolved" && isDocument && REFUSED_PERMISSION.has((result as JsonObject)["state"])
+  );
 }
 
 /** A group that takes what is about to be written; bound to a repair, it carries the run that must vouch for it. */
@@ -100,4 +107,16 @@ export function writeToGroup(
   }
   const [rootFrameId, branchId] = [String(group["root_frame_id"]), String(group["branch_id"])];
   ledger.append(caller, { command, rootFrameId, branchId, at, writes });
+}
+
+/** The row that an earlier call may have written under an id, checked. @throws IntegrityError it is damaged. */
+export function earlierRow(
+  { ledger }: Context,
+  table: "action_events" | "execution_attempts",
+  id: string,
+  field: string,
+): Row | undefined {
+  const row = findDamage(() => ledger.row(table, id));
+  if (!(row instanceof DamageFound)) return row;
+  throw new IntegrityError("row_damaged", `${id} is damaged: ${row.message}`, { field, ...row.damage });
 }

@@ -2,10 +2,9 @@ import type { actions } from "../../../src/protocol/actions.ts";
 import { LedgerConflictError } from "../../../src/protocol/errors.ts";
 import type { Row } from "../../storage/database.ts";
 import type { Handler } from "../command.ts";
-import { admit, isTerminalEvidence, requireGroup, writeToGroup } from "./admission.ts";
+import { admit, earlierRow, isTerminalEvidence, requireGroup, writeToGroup } from "./admission.ts";
 import { decodeActionEvent, differingColumn, eventColumns } from "./rows.ts";
 
-const selectEvent = "SELECT * FROM action_events WHERE event_id = ?";
 const selectNextSequence = "SELECT COALESCE(MAX(sequence), -1) + 1 FROM action_events WHERE group_id = ?";
 
 export const appendActionEvent: Handler<typeof actions.appendEvent> = (input, context) => {
@@ -14,10 +13,10 @@ export const appendActionEvent: Handler<typeof actions.appendEvent> = (input, co
   const wanted: Row = { group_id: groupId, ...eventColumns(input) };
   requireGroup(context, groupId);
   const existing =
-    input.eventId === undefined ? undefined : ledger.database.get(selectEvent, [input.eventId]);
+    input.eventId === undefined ? undefined : earlierRow(context, "action_events", input.eventId, "eventId");
   if (existing !== undefined) return sameEvent(existing, wanted);
 
-  const admission = admit(context, groupId, isTerminalEvidence(input.type) ? "evidence" : "work");
+  const admission = admit(context, groupId, isTerminalEvidence(input) ? "evidence" : "work");
   const at = input.createdAt ?? now();
   const row: Row = {
     event_id: input.eventId ?? newId("ae-"),

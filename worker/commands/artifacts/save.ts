@@ -1,15 +1,20 @@
 import { canonicalJson } from "../../../src/proof/canonical.ts";
 import type { artifacts } from "../../../src/protocol/artifacts.ts";
 import type { ParsedOf, ResultOf } from "../../../src/protocol/command.ts";
-import { LedgerConflictError, NotFoundError } from "../../../src/protocol/errors.ts";
-import type { StoredBlob } from "../../files/blob-store.ts";
+import {
+  LedgerConflictError,
+  LedgerError,
+  NotFoundError,
+  ValidationError,
+} from "../../../src/protocol/errors.ts";
+import type { Hold, StoredBlob } from "../../files/blob-store.ts";
 import type { RowWrite } from "../../ledger/ledger.ts";
 import { findFrame } from "../../ledger/sessions.ts";
 import type { Row } from "../../storage/database.ts";
 import { differingColumn } from "../actions/rows.ts";
 import type { Context, Task } from "../command.ts";
 import { assertNoBarrier } from "../runs/guards.ts";
-import { decodeVersion, requireArtifact } from "./rows.ts";
+import { decodeVersion, requireArtifact, requireVersion } from "./rows.ts";
 
 type Input = ParsedOf<typeof artifacts.save>;
 type Result = ResultOf<typeof artifacts.save>;
@@ -18,10 +23,21 @@ export const saveArtifact: Task<typeof artifacts.save> = async (input, { transac
   // What would be refused anyway is refused before a long file is read.
   await transact((context) => scopeOf(context, input));
   return files.holding(async (hold) => {
-    const blob = await hold.put(input.bytes);
+    const blob = await store(hold, input.bytes);
     return transact((context) => record(context, input, blob));
   });
 };
+
+/** What the caller's own source throws is the caller's to mend. */
+async function store(hold: Hold, bytes: Input["bytes"]): Promise<StoredBlob> {
+  try {
+    return await hold.put(bytes);
+  } catch (error) {
+    if (error instanceof LedgerError) throw error;
+    const message = `artifacts.save: bytes: the source could not be read: ${String(error)}`;
+    throw new ValidationError("source_failed", message, { field: "bytes", reason: String(error) });
+  }
+}
 
 interface Scope {
   readonly rootFrameId: string;
@@ -63,13 +79,14 @@ function outOfScope(field: string, message: string): LedgerConflictError {
   return new LedgerConflictError("artifact_out_of_scope", message, { field });
 }
 
-const selectVersion = "SELECT * FROM artifact_versions WHERE version_id = ?";
+const selectVersion = "SELECT 1 FROM artifact_versions WHERE version_id = ?";
 const selectNextOrdinal = "SELECT COALESCE(MAX(ordinal), 0) + 1 FROM artifact_versions WHERE artifact_id = ?";
 
 function record(context: Context, input: Input, blob: StoredBlob): Result {
   const { ledger, caller, now, newId } = context;
   const { rootFrameId, projectId, artifact: before } = scopeOf(context, input);
   const wanted: Row = {
+    ...(input.artifactId !== undefined && { artifact_id: input.artifactId }),
     filename: input.filename,
     content_type: input.contentType ?? null,
     size_bytes: blob.sizeBytes,
@@ -78,8 +95,9 @@ function record(context: Context, input: Input, blob: StoredBlob): Result {
     frame_id: input.frameId,
     source: input.source === null ? null : canonicalJson(input.source),
   };
-  const existing =
-    input.versionId === undefined ? undefined : ledger.database.get(selectVersion, [input.versionId]);
+  const isKnown =
+    input.versionId !== undefined && ledger.database.value(selectVersion, [input.versionId]) !== undefined;
+  const existing = isKnown ? requireVersion(ledger, input.versionId ?? "") : undefined;
   if (existing !== undefined) return sameVersion(existing, wanted);
 
   const at = input.createdAt ?? now();

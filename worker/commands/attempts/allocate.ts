@@ -1,11 +1,10 @@
 import type { attempts } from "../../../src/protocol/attempts.ts";
 import { LedgerConflictError } from "../../../src/protocol/errors.ts";
 import type { Row } from "../../storage/database.ts";
-import { admit, writeToGroup } from "../actions/admission.ts";
+import { admit, earlierRow, writeToGroup } from "../actions/admission.ts";
 import { decodeAttempt, differingColumn } from "../actions/rows.ts";
 import type { Handler } from "../command.ts";
 
-const selectAttempt = "SELECT * FROM execution_attempts WHERE attempt_id = ?";
 const selectNextOrdinal =
   "SELECT COALESCE(MAX(attempt_ordinal), -1) + 1 FROM execution_attempts WHERE producing_cell_id = ?";
 
@@ -19,7 +18,9 @@ export const allocateAttempt: Handler<typeof attempts.allocate> = (input, contex
     replayed_from_cell_id: input.replayedFromCellId ?? null,
   };
   const existing =
-    input.attemptId === undefined ? undefined : ledger.database.get(selectAttempt, [input.attemptId]);
+    input.attemptId === undefined
+      ? undefined
+      : earlierRow(context, "execution_attempts", input.attemptId, "attemptId");
   if (existing !== undefined) return sameAttempt(existing, wanted);
 
   const admission = admit(context, input.groupId, "work");

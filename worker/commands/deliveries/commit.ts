@@ -23,7 +23,7 @@ export const commitDelivery: Handler<typeof deliveries.commit> = (input, context
   const { ledger, caller, now, newId } = context;
   const { rootFrameId, content, idempotencyKey } = input;
   const branchId = input.branchId ?? rootFrameId;
-  const manifest = input.manifest as unknown as Manifest;
+  const manifest: Manifest = input.manifest;
   const manifestSha256 = checkedDigest(input, manifest);
   const metadata = candidateMetadata(input);
   requireSession(ledger.database, rootFrameId);
@@ -122,7 +122,13 @@ function assertManifestHolds(context: Context, rootFrameId: string, manifest: Ma
     if (seen.has(entry.version_id))
       throw invalid(`${field}.version_id`, "a version that is not in the list yet");
     seen.add(entry.version_id);
-    const actual = manifestEntry(context, rootFrameId, manifest.project_id, entry.version_id);
+    const actual = manifestEntry(
+      context,
+      rootFrameId,
+      manifest.project_id,
+      entry.version_id,
+      `${field}.version_id`,
+    );
     if (canonicalJson(actual) === canonicalJson(entry)) return;
     throw new LedgerConflictError(
       "manifest_differs",

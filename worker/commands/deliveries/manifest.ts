@@ -9,7 +9,7 @@ export const buildManifest: Task<typeof deliveries.buildManifest> = async (input
   const { rootFrameId, projectId } = input;
   const artifacts = await transact((context) =>
     [...new Set(input.versions)].map((versionId) =>
-      manifestEntry(context, rootFrameId, projectId, versionId),
+      manifestEntry(context, rootFrameId, projectId, versionId, "versions"),
     ),
   );
   for (const { version_id: versionId, sha256, size_bytes: sizeBytes } of artifacts) {
@@ -31,14 +31,15 @@ export function manifestEntry(
   rootFrameId: string,
   projectId: string,
   versionId: string,
+  field: string,
 ): ManifestEntry {
-  const version = requireVersion(context.ledger, versionId, "versions");
-  const artifact = requireArtifact(context.ledger, String(version["artifact_id"]), "versions");
+  const version = requireVersion(context.ledger, versionId, field);
+  const artifact = requireArtifact(context.ledger, String(version["artifact_id"]), field);
   if (artifact["root_frame_id"] !== rootFrameId || artifact["project_id"] !== projectId) {
     throw new LedgerConflictError(
       "version_out_of_scope",
       `artifact version ${versionId} is of another session or project`,
-      { field: "versions", versionId },
+      { field, versionId },
     );
   }
   return entryOf(artifact, version);

@@ -7,7 +7,7 @@ import type { Row } from "../../storage/database.ts";
 import { differingColumn } from "../actions/rows.ts";
 import type { Context, Handler } from "../command.ts";
 import { assertNoBarrier } from "../runs/guards.ts";
-import { decodeMessage, nextSeq } from "./rows.ts";
+import { decodeMessage, nextSeq, requireMessage } from "./rows.ts";
 
 export const addMessage: Handler<typeof messages.add> = (input, context) => {
   const { ledger, caller, now, newId } = context;
@@ -25,10 +25,10 @@ export const addMessage: Handler<typeof messages.add> = (input, context) => {
     content,
     metadata: metadata === null ? null : canonicalJson(metadata),
   };
-  const existing =
-    input.messageId === undefined
-      ? undefined
-      : ledger.database.get("SELECT * FROM messages WHERE message_id = ?", [input.messageId]);
+  const isKnown =
+    input.messageId !== undefined &&
+    ledger.database.value("SELECT 1 FROM messages WHERE message_id = ?", [input.messageId]) !== undefined;
+  const existing = isKnown ? requireMessage(ledger, input.messageId ?? "") : undefined;
   if (existing !== undefined) return sameMessage(existing, wanted);
 
   assertNoBarrier(ledger, rootFrameId);
@@ -72,6 +72,9 @@ export function requireFrameOfSession(
   });
 }
 
+/** What says that a message was judged; a candidate that carries it could never be settled. */
+export const OF_A_VERDICT = ["review_run_id", "reviewed_content_sha256", "candidate_verdict_metadata_sha256"];
+
 /**
  * What a caller may say of a new message: nothing that only the ledger says, no verdict, and of a candidate the true
  * digest of its content.
@@ -86,6 +89,9 @@ export function checkedMetadata(field: string, metadata: JsonObject, content: st
   if (status === undefined) return metadata;
   if (status !== "candidate")
     throw invalid(`${field}.review_status`, "candidate, as a verdict comes from a run or from recovery");
+  const settled = OF_A_VERDICT.find((key) => Object.hasOwn(metadata, key));
+  if (settled !== undefined)
+    throw invalid(`${field}.${settled}`, "no such entry on a candidate: a verdict brings it");
   const given = metadata["candidate_content_sha256"];
   if (given !== undefined && given !== sha256(content))
     throw invalid(`${field}.candidate_content_sha256`, "the SHA-256 of the content");

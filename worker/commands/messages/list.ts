@@ -32,17 +32,14 @@ export const listMessages: Handler<typeof messages.list> = (input, { ledger }) =
 function checked(ledger: Ledger, row: Row): StoredMessage {
   const sound = findDamage(() => ledger.row("messages", String(row["message_id"])));
   if (!(sound instanceof DamageFound)) return decodeMessage(row);
-  const { metadata, ...columns } = row;
-  return {
-    ...decodeMessage({ ...columns, metadata: isJson(metadata ?? null) ? (metadata ?? null) : null }),
-    damage: sound.damage.reason,
-  };
+  const metadata = isObject(row["metadata"] ?? null) ? (row["metadata"] ?? null) : null;
+  return { ...decodeMessage({ ...row, metadata }), damage: sound.damage.reason };
 }
 
-function isJson(text: Row[string]): boolean {
+function isObject(text: Row[string]): boolean {
   try {
-    JSON.parse(String(text));
-    return true;
+    const value: unknown = JSON.parse(String(text));
+    return typeof value === "object" && value !== null && !Array.isArray(value);
   } catch {
     return false;
   }

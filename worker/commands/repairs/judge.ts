@@ -110,7 +110,7 @@ export function isUncertain({ events, attempts }: GroupLedger): boolean {
   const effectful = new Set<string>();
   const proposed = new Map<string, number>();
   const ended = new Map<string, number>();
-  let hasUnknown = false;
+  const unknown = new Set<string>();
   for (const event of events) {
     const identity = identityOf(event);
     if (identity === null) continue;
@@ -119,12 +119,12 @@ export function isUncertain({ events, attempts }: GroupLedger): boolean {
       if (!NO_EFFECT.has(event.sideEffectClass)) effectful.add(identity);
     } else if (endsForUncertainty(event)) {
       count(ended, identity);
-      if (effectful.has(identity) && isUnknownResult(event)) hasUnknown = true;
+      if (isUnknownResult(event)) unknown.add(identity);
     }
   }
   if (effectful.size === 0) return false;
   const hasOpen = [...proposed].some(([identity, times]) => (ended.get(identity) ?? 0) < times);
-  return hasUnknown || (hasOpen && attempts.length === 0);
+  return [...unknown].some((identity) => effectful.has(identity)) || (hasOpen && attempts.length === 0);
 }
 
 /** An attempt that boot found unfinished and gave up is as unknown as one that was left open until now. */
@@ -139,7 +139,8 @@ function endsForUncertainty(event: ActionEvent): boolean {
 function isUnknownResult({ type, result }: ActionEvent): boolean {
   if (type === "timed_out") return true;
   if (type !== "result") return false;
-  return typeof result !== "object" || result === null || UNKNOWNS.has(fieldsOf(result)["status"]);
+  const isDocument = typeof result === "object" && result !== null && !Array.isArray(result);
+  return !isDocument || UNKNOWNS.has(fieldsOf(result)["status"]);
 }
 
 function isRefusedPermission({ type, result }: ActionEvent): boolean {

@@ -118,9 +118,15 @@ function assertDelivery({ ledger }: Context, delivery: Row | undefined, promotio
     throw refuse(`delivery ${String(deliveryId)} is published and can't change`, { deliveryId });
 }
 
-/** What is promoted as verified is the very answer that the newest passing review looked at (spec/auto_mode 5.3). */
-function assertReviewedAnswer({ events, reviews }: SoundRun, promotion: Promotion, content: string): void {
-  const newest = events.findLast((event) => event.type === "auto_audit_completed");
+/** What is promoted as verified is the very answer that the candidate's newest review passed (spec/auto_mode 5.3). */
+function assertReviewedAnswer(
+  { run, events, reviews }: SoundRun,
+  promotion: Promotion,
+  content: string,
+): void {
+  const newest = events.findLast(
+    (event) => event.type === "auto_audit_completed" && event.payload.candidate_id === run.candidateId,
+  );
   const reviewRunId = newest?.type === "auto_audit_completed" ? newest.payload.review_run_id : undefined;
   const review = reviews.find((each) => each["review_run_id"] === reviewRunId);
   const evidence = JSON.parse(String(review?.["evidence_snapshot_json"] ?? "{}")) as JsonObject;
@@ -129,11 +135,13 @@ function assertReviewedAnswer({ events, reviews }: SoundRun, promotion: Promotio
     structured_completion: evidence["structured_completion"] ?? null,
   };
   const holds =
+    review?.["status"] === "completed" &&
+    review["verdict"] === "pass" &&
     answer.candidate_answer === content &&
-    digest(answer) === review?.["candidate_snapshot_sha256"] &&
+    digest(answer) === review["candidate_snapshot_sha256"] &&
     promotion.metadata["review_run_id"] === reviewRunId;
   if (!holds)
-    throw refuse("the promoted content is not the answer that the newest passing review looked at", {
+    throw refuse("the promoted content is not the answer that the candidate's newest review passed", {
       reviewRunId: reviewRunId ?? null,
     });
 }

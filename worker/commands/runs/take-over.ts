@@ -1,7 +1,7 @@
 import { LedgerConflictError } from "../../../src/protocol/errors.ts";
 import type { runs } from "../../../src/protocol/runs.ts";
 import type { Context, Handler } from "../command.ts";
-import { requireMutable } from "./guards.ts";
+import { assertSound, requireMutable } from "./guards.ts";
 
 export const takeOverRun: Handler<typeof runs.takeOver> = (input, context) => {
   const { ledger, caller, now } = context;
@@ -15,14 +15,15 @@ export const takeOverRun: Handler<typeof runs.takeOver> = (input, context) => {
     proof.run.ownerInstanceId === proof.controllerId
   )
     return proof.run;
-  const run = requireMutable(asOwner, proof, runId);
-  if (run.run.ownerInstanceId !== fromInstanceId) {
+  assertSound(proof, runId);
+  if (proof.run.ownerInstanceId !== fromInstanceId) {
     throw new LedgerConflictError(
       "owner_differs",
-      `run ${runId} is owned by ${run.run.ownerInstanceId}, not by ${fromInstanceId}`,
-      { field: "fromInstanceId", runId, ownerInstanceId: run.run.ownerInstanceId },
+      `run ${runId} is owned by ${proof.run.ownerInstanceId}, not by ${fromInstanceId}`,
+      { field: "fromInstanceId", runId, ownerInstanceId: proof.run.ownerInstanceId },
     );
   }
+  const run = requireMutable(asOwner, proof, runId);
   return ledger.appendToRun(caller, run, {
     command: "runs.takeOver",
     at: input.at ?? now(),

@@ -57,7 +57,8 @@ CREATE TRIGGER action_events_sealed_insert BEFORE INSERT ON action_events
   WHEN EXISTS (SELECT 1 FROM repair_execution_groups WHERE action_group_id = NEW.group_id AND sealed_at IS NOT NULL)
   BEGIN SELECT RAISE(ABORT, 'the ledger of this repair is sealed'); END;
 CREATE TRIGGER action_events_sealed_update BEFORE UPDATE ON action_events
-  WHEN EXISTS (SELECT 1 FROM repair_execution_groups WHERE action_group_id = OLD.group_id AND sealed_at IS NOT NULL)
+  WHEN EXISTS (
+    SELECT 1 FROM repair_execution_groups WHERE action_group_id IN (OLD.group_id, NEW.group_id) AND sealed_at IS NOT NULL)
   BEGIN SELECT RAISE(ABORT, 'the ledger of this repair is sealed'); END;
 CREATE TRIGGER action_events_sealed_delete BEFORE DELETE ON action_events
   WHEN EXISTS (SELECT 1 FROM repair_execution_groups WHERE action_group_id = OLD.group_id AND sealed_at IS NOT NULL)
@@ -66,7 +67,8 @@ CREATE TRIGGER execution_attempts_sealed_insert BEFORE INSERT ON execution_attem
   WHEN EXISTS (SELECT 1 FROM repair_execution_groups WHERE action_group_id = NEW.group_id AND sealed_at IS NOT NULL)
   BEGIN SELECT RAISE(ABORT, 'the ledger of this repair is sealed'); END;
 CREATE TRIGGER execution_attempts_sealed_update BEFORE UPDATE ON execution_attempts
-  WHEN EXISTS (SELECT 1 FROM repair_execution_groups WHERE action_group_id = OLD.group_id AND sealed_at IS NOT NULL)
+  WHEN EXISTS (
+    SELECT 1 FROM repair_execution_groups WHERE action_group_id IN (OLD.group_id, NEW.group_id) AND sealed_at IS NOT NULL)
   BEGIN SELECT RAISE(ABORT, 'the ledger of this repair is sealed'); END;
 CREATE TRIGGER execution_attempts_sealed_delete BEFORE DELETE ON execution_attempts
   WHEN EXISTS (SELECT 1 FROM repair_execution_groups WHERE action_group_id = OLD.group_id AND sealed_at IS NOT NULL)
