@@ -40,7 +40,7 @@ export async function reachRepair(ledger: TestLedger, root: string, ownerInstanc
   return { directory, checkpoint, repair: { ...repairFields, checkpointId: checkpoint.checkpointId } };
 }
 
-export const repairFields = {
+const repairFields = {
   runId: "run-1",
   repairRunId: "repair-1",
   idempotencyKey: "repair-1:start",
