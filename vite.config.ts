@@ -7,7 +7,16 @@ const firefox = playwright({ launchOptions: firefoxOptions });
 
 export default defineConfig({
   // No COOP/COEP headers: the ledger must do without them.
-  optimizeDeps: { include: ["comlink", "fast-check", "zod"] },
+  optimizeDeps: {
+    include: [
+      "@noble/hashes/sha2.js",
+      "@noble/hashes/utils.js",
+      "canonicalize",
+      "comlink",
+      "fast-check",
+      "zod",
+    ],
+  },
   // The built workers are served as they are.
   publicDir: "dist",
   test: {

@@ -2,7 +2,7 @@ import { CommandChannel } from "./connection/command-channel.ts";
 import { type Tab, takeTabLock } from "./connection/tab.ts";
 import { WorkerLink } from "./connection/worker-link.ts";
 import type { CommandDefinition, InputOf, ResultOf } from "./protocol/command.ts";
-import { ValidationError } from "./protocol/errors.ts";
+import { invalidInput } from "./protocol/errors.ts";
 import type { Registry } from "./protocol/registry.ts";
 import type { VerificationReport } from "./protocol/verification.ts";
 import type { OpenRequest, StorageChoice, StorageReport } from "./protocol/wire.ts";
@@ -125,19 +125,20 @@ const STORAGE_CHOICES: readonly StorageChoice[] = ["auto", "opfs", "memory"];
 function openRequest(options: OpenOptions): OpenRequest {
   const { name, storage = "auto", allowMemory = false, hostWaitMs = DEFAULT_HOST_WAIT_MS, wasmUrl } = options;
   if (typeof name !== "string" || !LEDGER_NAME.test(name)) {
-    throw invalidOption(
+    throw invalidInput(
+      "openLedger",
       "name",
       "1 to 64 letters, digits, dots, underscores or hyphens, starting with a letter or digit",
     );
   }
   if (!STORAGE_CHOICES.includes(storage))
-    throw invalidOption("storage", `one of ${STORAGE_CHOICES.join(", ")}`);
+    throw invalidInput("openLedger", "storage", `one of ${STORAGE_CHOICES.join(", ")}`);
   for (const [field, limit] of [
     ["hostWaitMs", hostWaitMs],
     ["deadlineMs", options.deadlineMs ?? 1],
   ] as const) {
     if (!Number.isSafeInteger(limit) || limit < 0)
-      throw invalidOption(field, "milliseconds as an integer from 0");
+      throw invalidInput("openLedger", field, "milliseconds as an integer from 0");
   }
   return {
     name,
@@ -146,13 +147,6 @@ function openRequest(options: OpenOptions): OpenRequest {
     hostWaitMs,
     wasmUrl: wasmUrl === undefined ? null : new URL(wasmUrl, globalThis.location.href).href,
   };
-}
-
-function invalidOption(field: string, expected: string): ValidationError {
-  return new ValidationError("invalid_input", `openLedger: ${field}: expected ${expected}`, {
-    field,
-    issues: [{ field, expected }],
-  });
 }
 
 interface Parts {

@@ -1,4 +1,4 @@
-import { LedgerClosedError, ValidationError } from "../protocol/errors.ts";
+import { invalidInput, LedgerClosedError, type ValidationError } from "../protocol/errors.ts";
 import type { Envelope } from "../protocol/wire.ts";
 import { Outbox, streamsIn } from "./outbox.ts";
 import type { WorkerLink } from "./worker-link.ts";
@@ -58,11 +58,7 @@ function uncloneableInput(command: string, input: unknown): ValidationError {
   const fields = typeof input === "object" && input !== null ? Object.entries(input) : [];
   const field = fields.find(([, value]) => !isCloneable(value))?.[0] ?? "input";
   const expected = "a value that can be sent to a worker (no functions, symbols or DOM nodes)";
-  return new ValidationError("invalid_input", `${command}: ${field}: expected ${expected}`, {
-    field,
-    issues: [{ field, expected }],
-    command,
-  });
+  return invalidInput(command, field, expected);
 }
 
 function isCloneable(value: unknown): boolean {

@@ -19,7 +19,7 @@ import {
 } from "./fields.ts";
 
 /** What a group of actions is (spec/session_store 4.3). */
-const GROUP_KINDS = [
+export const GROUP_KINDS = [
   "user",
   "native_tools",
   "finalize",
@@ -36,7 +36,7 @@ const GROUP_KINDS = [
 ] as const;
 export type GroupKind = (typeof GROUP_KINDS)[number];
 
-const ACTION_EVENT_TYPES = [
+export const ACTION_EVENT_TYPES = [
   "proposed",
   "permission_pending",
   "permission_resolved",

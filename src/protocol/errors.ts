@@ -33,6 +33,15 @@ export class ValidationError extends LedgerError {
   override readonly name = "ValidationError";
 }
 
+/** The refusal of one field of an input of a command, or of the function `command`. */
+export function invalidInput(command: string, field: string, expected: string): ValidationError {
+  return new ValidationError("invalid_input", `${command}: ${field}: expected ${expected}`, {
+    field,
+    issues: [{ field, expected }],
+    command,
+  });
+}
+
 /** An identity, idempotency, state or branch-head rule was broken. Nothing was written. */
 export class LedgerConflictError extends LedgerError {
   override readonly name: string = "LedgerConflictError";

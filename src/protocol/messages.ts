@@ -55,6 +55,13 @@ export const CANDIDATE_METADATA = [
   "review_run_id",
 ] as const;
 
+/** What says that a message was judged; a candidate that carries it could never be settled. */
+export const VERDICT_METADATA = [
+  "review_run_id",
+  "reviewed_content_sha256",
+  "candidate_verdict_metadata_sha256",
+] as const;
+
 export const messages = {
   /**
    * Adds a message at the end of its session. With `metadata.review_status` it is a candidate, whose verdict comes

@@ -14,11 +14,14 @@ export interface TreeEntry {
 
 export interface SkippedPath {
   readonly path: string;
-  /** A word such as `too_large`. */
+  /** A word such as `too_large`; never a text of the operating system, which would differ between machines (W46). */
   readonly reason: string;
 }
 
-/** The files of a workspace at one moment, by their digests (spec/session_store 3.1). */
+/**
+ * The files of a workspace at one moment, by their digests (spec/session_store 3.1). The id is the digest of the
+ * manifest, which is stored as a blob; there is no folder of trees.
+ */
 export interface Tree {
   readonly treeId: Sha256;
   readonly entries: readonly TreeEntry[];
@@ -33,25 +36,32 @@ export interface BlobProblem {
   readonly state: "missing" | "damaged";
 }
 
+/** One file that a restore would write. */
+export interface PlannedWrite {
+  readonly path: string;
+  readonly operation: "create" | "replace";
+  /** What the path holds now; null if it is absent. */
+  readonly fromBlob: Sha256 | null;
+  readonly toBlob: Sha256;
+  readonly size: number;
+}
+
+export interface RestoreConflict {
+  readonly path: string;
+  readonly baselineBlob: Sha256 | null;
+  /** Null too where something is in the way that has no blob: a skipped file, a directory, a file above the path. */
+  readonly observedBlob: Sha256 | null;
+  readonly targetBlob: Sha256 | null;
+}
+
 /** What a restore would do, path by path (spec/session_store 3.4). */
 export interface RestorePlan {
   readonly targetTreeId: Sha256;
   readonly baselineTreeId: Sha256 | null;
   readonly observedTreeId: Sha256;
-  readonly writes: readonly {
-    readonly path: string;
-    readonly operation: "create" | "replace";
-    readonly fromBlob: Sha256 | null;
-    readonly toBlob: Sha256;
-    readonly size: number;
-  }[];
+  readonly writes: readonly PlannedWrite[];
   readonly deletes: readonly string[];
-  readonly conflicts: readonly {
-    readonly path: string;
-    readonly baselineBlob: Sha256 | null;
-    readonly observedBlob: Sha256 | null;
-    readonly targetBlob: Sha256 | null;
-  }[];
+  readonly conflicts: readonly RestoreConflict[];
   readonly unchanged: readonly string[];
   /** Files in neither tree. They are never touched. */
   readonly preservedUntracked: readonly string[];

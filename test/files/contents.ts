@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { sha256 } from "../../src/proof/index.ts";
-import { type TreeEntry, treeEntry } from "../../worker/files/tree.ts";
+import type { TreeEntry } from "../../src/protocol/workspace.ts";
+import { treeEntry } from "../../worker/files/tree.ts";
 import type { Contents } from "./place.ts";
 
 const utf8 = new TextEncoder();

@@ -1,19 +1,12 @@
 import { expose } from "comlink";
 import type { Sha256 } from "../../src/proof/index.ts";
 import type { Reply } from "../../src/protocol/wire.ts";
+import type { SkippedPath, TreeEntry } from "../../src/protocol/workspace.ts";
 import { type BlobStore, type Hold, openBlobStore, type StoredBlob } from "../../worker/files/blob-store.ts";
 import { type CaptureOptions, capture, observe } from "../../worker/files/capture.ts";
 import { type Bytes, RunningDigest } from "../../worker/files/digest.ts";
 import { materialise, previewRestore, type RestoreOptions, restore } from "../../worker/files/restore.ts";
-import {
-  checkTree,
-  getTree,
-  markTrees,
-  putTree,
-  type SkippedPath,
-  type TreeEntry,
-  verifyTree,
-} from "../../worker/files/tree.ts";
+import { checkTree, getTree, markTrees, putTree, verifyTree } from "../../worker/files/tree.ts";
 import { reply } from "../../worker/reply.ts";
 
 /** What tests ask of the store, in the worker where it lives. Holds and puts under way go by numbers. */

@@ -1,5 +1,5 @@
 import { wrap } from "comlink";
-import { test as base } from "vitest";
+import { test as base, vi } from "vitest";
 import type { Sha256 } from "../../src/proof/index.ts";
 import { fromWireError } from "../../src/protocol/errors.ts";
 import type { FilesClient, FilesHost } from "./files.worker.ts";
@@ -52,15 +52,7 @@ export function startFiles(workers: Worker[]): FilesClient {
 /** A terminated worker can keep its file handles for a moment. */
 async function removeEventually(name: string): Promise<void> {
   const root = await navigator.storage.getDirectory();
-  for (let attempt = 0; ; attempt++) {
-    try {
-      await root.removeEntry(name, { recursive: true });
-      return;
-    } catch (error) {
-      if (attempt === 40) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-  }
+  await vi.waitFor(() => root.removeEntry(name, { recursive: true }), { timeout: 10_000 });
 }
 
 export type Contents = Readonly<Record<string, string>>;

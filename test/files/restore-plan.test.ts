@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { type Sha256, sha256 } from "../../src/proof/index.ts";
-import { planRestore, type RestorePlan } from "../../worker/files/restore-plan.ts";
+import type { RestorePlan } from "../../src/protocol/workspace.ts";
+import { planRestore } from "../../worker/files/restore-plan.ts";
 import { encodeTree, treeEntry } from "../../worker/files/tree.ts";
 
 /** Contents by path; each content is its own blob. */

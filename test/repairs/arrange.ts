@@ -1,6 +1,5 @@
 import { expect } from "vitest";
 import type { LedgerError } from "../../src/index.ts";
-import type { ActionEventType } from "../../src/protocol/actions.ts";
 import type { SqlRow, TestLedger } from "../../src/testing.ts";
 import { proofTables } from "../../worker/schema/tables.ts";
 import { proposal, reachRepair } from "../support/repair.ts";
@@ -158,17 +157,3 @@ export async function expectRefused(
 export async function readAfresh(ledger: TestLedger): Promise<void> {
   await ledger.testing.sql("UPDATE auto_mode_runs SET status = status");
 }
-
-/** Every type of action event, each once: one that is new, or missing here, does not compile. */
-export const EVENT_TYPES = Object.keys({
-  proposed: true,
-  permission_pending: true,
-  permission_resolved: true,
-  result: true,
-  observation: true,
-  completed: true,
-  failed: true,
-  denied: true,
-  timed_out: true,
-  cancelled: true,
-} satisfies Record<ActionEventType, true>) as ActionEventType[];

@@ -204,6 +204,21 @@ describe("an attempt", () => {
   );
 });
 
+/** In the group ag-1, with the attempt xa-1 allocated and xa-2 started. */
+async function expectOnlyEvidenceAdmitted(ledger: TestLedger): Promise<void> {
+  await expectRefused(
+    ledger,
+    () => ledger.attempts.allocate({ groupId: "ag-1", producingCellId: "cell-3" }),
+    BARRIER,
+  );
+  await expectRefused(
+    ledger,
+    () => ledger.attempts.record({ attemptId: "xa-1", milestone: "started" }),
+    BARRIER,
+  );
+  expect(await seeToItsEnd(ledger, "xa-2")).toMatchObject({ terminalState: "completed" });
+}
+
 describe("behind the barrier", () => {
   test("no attempt is allocated or started; one that was started is seen to its end", async ({
     example: { ledger },
@@ -212,17 +227,7 @@ describe("behind the barrier", () => {
     await addAttempt(ledger, { attemptId: "xa-2", reached: ["started"] });
     await raiseBarrier(ledger);
 
-    await expectRefused(
-      ledger,
-      () => ledger.attempts.allocate({ groupId: "ag-1", producingCellId: "cell-3" }),
-      BARRIER,
-    );
-    await expectRefused(
-      ledger,
-      () => ledger.attempts.record({ attemptId: "xa-1", milestone: "started" }),
-      BARRIER,
-    );
-    expect(await seeToItsEnd(ledger, "xa-2")).toMatchObject({ terminalState: "completed" });
+    await expectOnlyEvidenceAdmitted(ledger);
     expect(await ledger.verify()).toMatchObject({ ok: true });
   });
 
@@ -232,17 +237,7 @@ describe("behind the barrier", () => {
     await allocate(ledger, { attemptId: "xa-2", producingCellId: "cell-2", reached: ["started"] });
     await raiseBarrier(ledger);
 
-    await expectRefused(
-      ledger,
-      () => ledger.attempts.allocate({ groupId: "ag-1", producingCellId: "cell-3" }),
-      BARRIER,
-    );
-    await expectRefused(
-      ledger,
-      () => ledger.attempts.record({ attemptId: "xa-1", milestone: "started" }),
-      BARRIER,
-    );
-    expect(await seeToItsEnd(ledger, "xa-2")).toMatchObject({ terminalState: "completed" });
+    await expectOnlyEvidenceAdmitted(ledger);
     await expectRefused(ledger, () => ledger.repairs.complete(completionOf("failed")), BARRIER);
     expect(await projectedRun(ledger, ROOT)).toMatchObject({ status: "repairing" });
   });

@@ -1,7 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Json } from "../../src/proof/index.ts";
-import type { ActionEvent, ActionEventType, GroupKind, SideEffectClass } from "../../src/protocol/actions.ts";
+import {
+  ACTION_EVENT_TYPES,
+  type ActionEvent,
+  type ActionEventType,
+  GROUP_KINDS,
+  type GroupKind,
+  type SideEffectClass,
+} from "../../src/protocol/actions.ts";
 import type { Attempt, AttemptTerminalState } from "../../src/protocol/attempts.ts";
 import type { RepairOutcome } from "../../src/protocol/repairs.ts";
 import {
@@ -11,7 +18,6 @@ import {
   isUncertain,
   refusalOf,
 } from "../../worker/commands/repairs/judge.ts";
-import { EVENT_TYPES } from "./arrange.ts";
 
 /** What the ledger of one bound group proves about how its repair ended (spec/auto_mode 6.3). */
 
@@ -24,17 +30,7 @@ type Case = readonly [
 
 const BATCHES = ["native_tools", "finalize"] as const;
 const CELLS = ["code", "cell"] as const;
-const OTHERS = [
-  "user",
-  "no_action",
-  "terminal",
-  "permission_resolution",
-  "system",
-  "checkpoint",
-  "branch",
-  "revert",
-  "recovery",
-] as const;
+const OTHERS = GROUP_KINDS.filter((kind) => ![...BATCHES, ...CELLS].some((each) => each === kind));
 const EFFECTS = [
   "workspace_write",
   "workspace_mutation",
@@ -640,7 +636,7 @@ function anyLedger(
 }
 
 function anyEvent(): fc.Arbitrary<ActionEvent> {
-  const weighted = [...EVENT_TYPES, "proposed", "proposed", "result", "result", "result"] as const;
+  const weighted = [...ACTION_EVENT_TYPES, "proposed", "proposed", "result", "result", "result"] as const;
   return fc
     .record({
       type: fc.constantFrom(...weighted),

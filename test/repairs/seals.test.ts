@@ -1,5 +1,6 @@
 import { describe, expect } from "vitest";
 import { digest } from "../../src/proof/index.ts";
+import { ACTION_EVENT_TYPES } from "../../src/protocol/actions.ts";
 import type { SqlRow, SqlValue, TestLedger } from "../../src/testing.ts";
 import { projectedRun } from "../support/scenario.ts";
 import {
@@ -8,7 +9,6 @@ import {
   addGroup,
   completionOf,
   conflict,
-  EVENT_TYPES,
   everyRow,
   expectRefused,
   NOW,
@@ -158,7 +158,7 @@ describe("on a sealed group", () => {
   test("no event can be appended, be it work or evidence", async ({ opened: { ledger } }) => {
     await addWork(ledger);
     await completeWork(ledger);
-    for (const type of EVENT_TYPES)
+    for (const type of ACTION_EVENT_TYPES)
       await expectRefused(
         ledger,
         () => ledger.actions.appendEvent({ groupId: "ag-1", type }),

@@ -1,9 +1,9 @@
 import type { Sha256 } from "../../src/proof/sha256.ts";
 import {
+  invalidInput,
   LedgerError,
   NotFoundError,
   StorageUnavailableError,
-  ValidationError,
 } from "../../src/protocol/errors.ts";
 import {
   type ByteSource,
@@ -375,11 +375,5 @@ function isSha256(text: string): text is Sha256 {
 
 function requireSha256(text: string): void {
   if (isSha256(text)) return;
-  throw new ValidationError(
-    "invalid_input",
-    "sha256: expected a SHA-256 digest of 64 lower-case hex digits",
-    {
-      field: "sha256",
-    },
-  );
+  throw invalidInput("blob store", "sha256", "a SHA-256 digest of 64 lower-case hex digits");
 }

@@ -1,9 +1,10 @@
 import type { Sha256 } from "../../src/proof/sha256.ts";
-import { StorageUnavailableError, ValidationError } from "../../src/protocol/errors.ts";
+import { invalidInput, StorageUnavailableError } from "../../src/protocol/errors.ts";
+import type { SkippedPath, Tree, TreeEntry } from "../../src/protocol/workspace.ts";
 import type { Hold, StoredBlob } from "./blob-store.ts";
 import { digestBlob } from "./digest.ts";
 import { normalisePath } from "./paths.ts";
-import { encodeTree, putTree, type SkippedPath, type Tree, type TreeEntry, treeEntry } from "./tree.ts";
+import { encodeTree, putTree, treeEntry } from "./tree.ts";
 import { type Found, isRefusal, type SkipReason, type WalkOptions, walk } from "./walk.ts";
 
 const DEFAULT_MAX_FILE_BYTES = 64 * 1_048_576;
@@ -171,6 +172,5 @@ function permissionLost(): StorageUnavailableError {
 
 function limit(field: string, value: number): number {
   if (Number.isSafeInteger(value) && value >= 1) return value;
-  const message = `capture: ${field}: expected an integer from 1 to 2^53-1`;
-  throw new ValidationError("invalid_input", message, { field });
+  throw invalidInput("capture", field, "an integer from 1 to 2^53-1");
 }

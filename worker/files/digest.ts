@@ -1,7 +1,7 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex } from "@noble/hashes/utils.js";
 import type { Sha256 } from "../../src/proof/sha256.ts";
-import { ValidationError } from "../../src/protocol/errors.ts";
+import { invalidInput, type ValidationError } from "../../src/protocol/errors.ts";
 
 /** Bytes in memory of their own, which file writers ask for. */
 export type Bytes = Uint8Array<ArrayBuffer>;
@@ -49,11 +49,7 @@ async function* regrouped(stream: ReadableStream<Bytes>): AsyncGenerator<Bytes> 
 
 /** Anything else would be saved as other bytes than its owner meant. */
 function notBytes(): ValidationError {
-  const expected = "a stream of Uint8Arrays";
-  return new ValidationError("invalid_input", `artifacts.save: bytes: expected ${expected}`, {
-    field: "bytes",
-    issues: [{ field: "bytes", expected }],
-  });
+  return invalidInput("artifacts.save", "bytes", "a stream of Uint8Arrays");
 }
 
 /**

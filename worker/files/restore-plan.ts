@@ -1,37 +1,12 @@
-import type { Sha256 } from "../../src/proof/sha256.ts";
+import type {
+  PlannedWrite,
+  RestoreConflict,
+  RestorePlan,
+  Tree,
+  TreeEntry,
+} from "../../src/protocol/workspace.ts";
 import type { Observation } from "./capture.ts";
 import { ancestorsOf, compareCodePoints } from "./paths.ts";
-import type { Tree, TreeEntry } from "./tree.ts";
-
-export interface PlannedWrite {
-  readonly path: string;
-  readonly operation: "create" | "replace";
-  /** What the path holds now; null if it is absent. */
-  readonly fromBlob: Sha256 | null;
-  readonly toBlob: Sha256;
-  readonly size: number;
-}
-
-interface RestoreConflict {
-  readonly path: string;
-  readonly baselineBlob: Sha256 | null;
-  /** Null too where something is in the way that has no blob: a skipped file, a directory, a file above the path. */
-  readonly observedBlob: Sha256 | null;
-  readonly targetBlob: Sha256 | null;
-}
-
-/** What a restore would do, path by path (spec/session_store 3.4). */
-export interface RestorePlan {
-  readonly targetTreeId: Sha256;
-  readonly baselineTreeId: Sha256 | null;
-  readonly observedTreeId: Sha256;
-  readonly writes: readonly PlannedWrite[];
-  readonly deletes: readonly string[];
-  readonly conflicts: readonly RestoreConflict[];
-  readonly unchanged: readonly string[];
-  /** Files in neither tree. They are never touched. */
-  readonly preservedUntracked: readonly string[];
-}
 
 /** One path in the three trees. Equal blobs are equal entries: all modes of trees are the same. */
 interface Three {

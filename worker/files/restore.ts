@@ -5,12 +5,20 @@ import {
   toWireError,
   ValidationError,
 } from "../../src/protocol/errors.ts";
+import type {
+  BlobProblem,
+  PlannedWrite,
+  RestorePlan,
+  RestoreResult,
+  Tree,
+  TreeEntry,
+} from "../../src/protocol/workspace.ts";
 import type { BlobStore } from "./blob-store.ts";
 import { type CaptureOptions, type Observation, observe } from "./capture.ts";
 import { fileError } from "./file-error.ts";
 import { normalisePath } from "./paths.ts";
-import { type PlannedWrite, planRestore, type RestorePlan } from "./restore-plan.ts";
-import { type BlobProblem, checkEntries, getTree, type Tree, type TreeEntry } from "./tree.ts";
+import { planRestore } from "./restore-plan.ts";
+import { checkEntries, getTree } from "./tree.ts";
 import { Workspace } from "./workspace.ts";
 
 export interface RestoreOptions extends CaptureOptions {
@@ -20,18 +28,6 @@ export interface RestoreOptions extends CaptureOptions {
    */
   readonly observed?: Observation;
 }
-
-/** A restore that could not be: no file was touched. */
-type Refusal =
-  | { readonly applied: false; readonly reason: "conflicts"; readonly plan: RestorePlan }
-  | {
-      readonly applied: false;
-      readonly reason: "blobs_unavailable";
-      readonly plan: RestorePlan;
-      readonly problems: readonly BlobProblem[];
-    };
-
-export type Restored = { readonly applied: true; readonly plan: RestorePlan } | Refusal;
 
 export type Materialised =
   | { readonly applied: true; readonly written: readonly string[] }
@@ -78,7 +74,7 @@ export async function restore(
   targetTreeId: Sha256,
   baselineTreeId: Sha256 | null,
   options: RestoreOptions = {},
-): Promise<Restored> {
+): Promise<RestoreResult> {
   const { plan, observed } = await prepare(store, directory, targetTreeId, baselineTreeId, options);
   if (plan.conflicts.length > 0) return { applied: false, reason: "conflicts", plan };
   const hold = store.hold();

@@ -1,12 +1,5 @@
+import type { Tree, TreeDiff } from "../../src/protocol/workspace.ts";
 import { compareCodePoints } from "./paths.ts";
-import type { Tree } from "./tree.ts";
-
-export interface TreeDiff {
-  readonly added: readonly string[];
-  readonly changed: readonly string[];
-  readonly removed: readonly string[];
-  readonly unchanged: readonly string[];
-}
 
 /** What became of the paths from one tree to another (spec/session_store 3.5), in code-point order. */
 export function diffTrees(from: Pick<Tree, "entries">, to: Pick<Tree, "entries">): TreeDiff {

@@ -8,6 +8,7 @@ import {
   ValidationError,
 } from "../../src/protocol/errors.ts";
 import { integer, sha256 } from "../../src/protocol/fields.ts";
+import type { BlobProblem, SkippedPath, Tree, TreeEntry } from "../../src/protocol/workspace.ts";
 import type { BlobState, BlobStore, Hold, IsReferenced } from "./blob-store.ts";
 import { fileError } from "./file-error.ts";
 import { ancestorsOf, compareCodePoints, normalisePath } from "./paths.ts";
@@ -21,39 +22,9 @@ const FILE_MODE = 420;
 /** Largest manifest that is read into memory; some 150,000 files. */
 const MAX_MANIFEST_BYTES = 33_554_432;
 
-export interface TreeEntry {
-  readonly path: string;
-  readonly blob: Sha256;
-  readonly size: number;
-  readonly mode: typeof FILE_MODE;
-}
-
-export interface SkippedPath {
-  readonly path: string;
-  /** A word such as `too_large`; never a text of the operating system, which would differ between machines (W46). */
-  readonly reason: string;
-}
-
-/**
- * The files of a workspace at one moment (spec/session_store 3.1). The id covers the skipped paths too. There is no
- * folder of trees: the manifest is stored as a blob, and its digest as a blob is the tree's id.
- */
-export interface Tree {
-  readonly treeId: Sha256;
-  readonly entries: readonly TreeEntry[];
-  readonly skipped: readonly SkippedPath[];
-}
-
 export interface EncodedTree extends Tree {
   /** The canonical JSON of which the id is the digest. */
   readonly manifest: string;
-}
-
-/** A blob of a tree that can't be used; `path` is null for the tree's own manifest. */
-export interface BlobProblem {
-  readonly path: string | null;
-  readonly blob: Sha256;
-  readonly state: Exclude<BlobState, "ok">;
 }
 
 /** A skipped path only says what was there, however it was named; no file is ever opened by it. */

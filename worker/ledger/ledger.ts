@@ -211,11 +211,16 @@ export class Ledger {
    * @throws RecoveryRequiredError
    */
   assertAdmitted(rootFrameId: string, command: string): void {
-    if (ADMITTED_BEHIND_BARRIER.has(command) || !this.isBarrierUp(rootFrameId)) return;
+    if (!ADMITTED_BEHIND_BARRIER.has(command)) this.assertNoBarrier(rootFrameId);
+  }
+
+  /** @throws RecoveryRequiredError an unresolved revert blocks the session. */
+  assertNoBarrier(rootFrameId: string): void {
+    if (!this.isBarrierUp(rootFrameId)) return;
     throw new RecoveryRequiredError(
       "recovery_required",
       `session ${rootFrameId} requires recovery: a workspace revert is unresolved`,
-      { rootFrameId, command },
+      { rootFrameId },
     );
   }
 

@@ -75,35 +75,6 @@ export function requireSoundBranch(ledger: Ledger, branchId: string, rootFrameId
   return orIntegrityError(branchId, () => requireBranch(ledger, branchId, rootFrameId));
 }
 
-/**
- * The checkpoint's row, proven. A checkpoint of another session is not found.
- *
- * @param field the input that names it
- * @throws NotFoundError
- * @throws IntegrityError
- */
-export function requireSoundCheckpoint(
-  ledger: Ledger,
-  checkpointId: string,
-  rootFrameId?: string,
-  field = "checkpointId",
-): Row {
-  const row = findDamage(() => ledger.row("session_checkpoints", checkpointId));
-  if (row instanceof DamageFound) {
-    throw new IntegrityError("checkpoint_damaged", `checkpoint ${checkpointId} is damaged: ${row.message}`, {
-      field,
-      ...row.damage,
-    });
-  }
-  if (row === undefined || (rootFrameId !== undefined && row["root_frame_id"] !== rootFrameId)) {
-    throw new NotFoundError("checkpoint_not_found", `there is no checkpoint ${checkpointId}`, {
-      field,
-      checkpointId,
-    });
-  }
-  return row;
-}
-
 /** As `historyOf`, for commands that can't go on with a damaged one. */
 export function soundHistoryOf(
   ledger: Ledger,

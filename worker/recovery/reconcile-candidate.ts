@@ -1,13 +1,13 @@
 import type { JsonObject } from "../../src/proof/canonical.ts";
 import { sha256 } from "../../src/proof/sha256.ts";
 import { IntegrityError, LedgerConflictError } from "../../src/protocol/errors.ts";
-import type { Message } from "../../src/protocol/messages.ts";
+import { type Message, VERDICT_METADATA } from "../../src/protocol/messages.ts";
 import type { CandidateOutcome, CandidateRecoveryReason } from "../../src/protocol/recovery.ts";
 import type { Context } from "../commands/command.ts";
 import { deliveryOfMessage, readDelivery } from "../commands/deliveries/rows.ts";
-import { OF_A_VERDICT } from "../commands/messages/add.ts";
-import { decodeMessage, metadataOf, requireMessage } from "../commands/messages/rows.ts";
+import { decodeMessage, metadataOf } from "../commands/messages/rows.ts";
 import { assertEnvelope, isOpenCandidate, settleCandidate } from "../commands/messages/settle.ts";
+import { requireRow } from "../ledger/required.ts";
 import { findFrame } from "../ledger/sessions.ts";
 import type { Row } from "../storage/database.ts";
 
@@ -24,7 +24,7 @@ export function reconcileCandidate(
   context: Context,
 ): CandidateOutcome | undefined {
   const { ledger, caller } = context;
-  const message = requireMessage(ledger, messageId);
+  const message = requireRow(ledger, "messages", messageId, "messageId");
   const metadata = metadataOf(message);
   if (metadata["review_status"] !== "candidate") return undefined;
   const scope = scopeOf(context, message, metadata);
@@ -72,7 +72,7 @@ export function reconcileCandidate(
  */
 export function settleMalformed(messageId: string, now: number, context: Context): Message {
   const { ledger, caller } = context;
-  const message = requireMessage(ledger, messageId);
+  const message = requireRow(ledger, "messages", messageId, "messageId");
   const metadata = metadataOf(message);
   if (metadata["review_status"] !== "candidate") throw notMalformed(messageId, "is no open candidate");
   const problem = problemOf(messageId, now, context);
@@ -97,7 +97,7 @@ export function settleMalformed(messageId: string, now: number, context: Context
     at: now,
     writes,
   });
-  return decodeMessage(requireMessage(ledger, messageId));
+  return decodeMessage(requireRow(ledger, "messages", messageId, "messageId"));
 }
 
 function notMalformed(messageId: string, reason: string): LedgerConflictError {
@@ -182,7 +182,7 @@ function assertSettleable(message: Row, metadata: JsonObject, delivery: Row | un
     throw malformed(message, "is not an open candidate");
   if (metadata["candidate_content_sha256"] !== sha256(String(message["content"])))
     throw malformed(message, "has other content than its digest says");
-  const verdict = OF_A_VERDICT.find((key) => Object.hasOwn(metadata, key));
+  const verdict = VERDICT_METADATA.find((key) => Object.hasOwn(metadata, key));
   if (verdict !== undefined) throw malformed(message, `carries ${verdict} already`);
   if (metadata["completion_delivery_import_pending"] !== undefined)
     throw malformed(message, "is half-way imported");

@@ -7,9 +7,9 @@ import { completeReview } from "../commands/reviews/complete.ts";
 import { assertSound } from "../commands/runs/guards.ts";
 import { terminateRun } from "../commands/runs/terminate.ts";
 import type { RunProof } from "../ledger/run-proof.ts";
+import { shortText } from "./isolated.ts";
 
 const REASON = "daemon_restart";
-const MAX_ERROR_TEXT = 300;
 
 /**
  * Closes one run whose owner is gone (spec/auto_mode 7.3): open reviews end without a verdict, then the run ends.
@@ -128,9 +128,4 @@ function release(runId: string, now: number, error: string, { ledger, caller }: 
 function isRefusal(error: unknown): boolean {
   const refusals = ["LedgerConflictError", "RecoveryRequiredError", "ValidationError", "NotFoundError"];
   return error instanceof LedgerError && refusals.includes(error.name);
-}
-
-export function shortText(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error);
-  return text.slice(0, MAX_ERROR_TEXT);
 }

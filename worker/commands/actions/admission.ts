@@ -1,11 +1,11 @@
 import type { Json, JsonObject } from "../../../src/proof/canonical.ts";
-import { IntegrityError, LedgerConflictError, NotFoundError } from "../../../src/protocol/errors.ts";
-import { DamageFound, findDamage } from "../../ledger/damage.ts";
+import { LedgerConflictError } from "../../../src/protocol/errors.ts";
 import type { RowWrite } from "../../ledger/ledger.ts";
+import { requireRow } from "../../ledger/required.ts";
 import type { SoundRun } from "../../ledger/run-proof.ts";
 import type { Row } from "../../storage/database.ts";
 import type { Context } from "../command.ts";
-import { assertNoBarrier, assertSound, requireMutable } from "../runs/guards.ts";
+import { assertSound, requireMutable } from "../runs/guards.ts";
 
 /** Who may still write into an action group (spec/auto_mode 6.2). */
 
@@ -38,22 +38,6 @@ export interface Admission {
 
 const selectBinding = "SELECT * FROM repair_execution_groups WHERE action_group_id = ?";
 
-/** @throws NotFoundError @throws IntegrityError the group's row is damaged. */
-export function requireGroup({ ledger }: Context, groupId: string, field = "groupId"): Row {
-  const group = findDamage(() => ledger.row("action_groups", groupId));
-  if (group instanceof DamageFound) {
-    throw new IntegrityError("group_damaged", `action group ${groupId} is damaged: ${group.message}`, {
-      field,
-      ...group.damage,
-    });
-  }
-  if (group !== undefined) return group;
-  throw new NotFoundError("group_not_found", `there is no action group ${groupId}`, {
-    field: "groupId",
-    groupId,
-  });
-}
-
 /**
  * Admits a write to a group. `evidence` is work's end, which is admitted also where no new work is.
  *
@@ -63,8 +47,8 @@ export function requireGroup({ ledger }: Context, groupId: string, field = "grou
  */
 export function admit(context: Context, groupId: string, kind: "work" | "evidence"): Admission {
   const { ledger } = context;
-  const group = requireGroup(context, groupId);
-  if (kind === "work") assertNoBarrier(ledger, String(group["root_frame_id"]));
+  const group = requireRow(context.ledger, "action_groups", groupId, "groupId");
+  if (kind === "work") ledger.assertNoBarrier(String(group["root_frame_id"]));
   const binding = ledger.database.get(selectBinding, [groupId]);
   if (binding === undefined) return { group, run: undefined };
 
@@ -107,16 +91,4 @@ export function writeToGroup(
   }
   const [rootFrameId, branchId] = [String(group["root_frame_id"]), String(group["branch_id"])];
   ledger.append(caller, { command, rootFrameId, branchId, at, writes });
-}
-
-/** The row that an earlier call may have written under an id, checked. @throws IntegrityError it is damaged. */
-export function earlierRow(
-  { ledger }: Context,
-  table: "action_events" | "execution_attempts",
-  id: string,
-  field: string,
-): Row | undefined {
-  const row = findDamage(() => ledger.row(table, id));
-  if (!(row instanceof DamageFound)) return row;
-  throw new IntegrityError("row_damaged", `${id} is damaged: ${row.message}`, { field, ...row.damage });
 }

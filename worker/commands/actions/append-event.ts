@@ -1,8 +1,9 @@
 import type { actions } from "../../../src/protocol/actions.ts";
 import { LedgerConflictError } from "../../../src/protocol/errors.ts";
+import { requireRow, soundRow } from "../../ledger/required.ts";
 import type { Row } from "../../storage/database.ts";
 import type { Handler } from "../command.ts";
-import { admit, earlierRow, isTerminalEvidence, requireGroup, writeToGroup } from "./admission.ts";
+import { admit, isTerminalEvidence, writeToGroup } from "./admission.ts";
 import { decodeActionEvent, differingColumn, eventColumns } from "./rows.ts";
 
 const selectNextSequence = "SELECT COALESCE(MAX(sequence), -1) + 1 FROM action_events WHERE group_id = ?";
@@ -11,9 +12,11 @@ export const appendActionEvent: Handler<typeof actions.appendEvent> = (input, co
   const { ledger, now, newId } = context;
   const { groupId } = input;
   const wanted: Row = { group_id: groupId, ...eventColumns(input) };
-  requireGroup(context, groupId);
+  requireRow(context.ledger, "action_groups", groupId, "groupId");
   const existing =
-    input.eventId === undefined ? undefined : earlierRow(context, "action_events", input.eventId, "eventId");
+    input.eventId === undefined
+      ? undefined
+      : soundRow(context.ledger, "action_events", input.eventId, "eventId");
   if (existing !== undefined) return sameEvent(existing, wanted);
 
   const admission = admit(context, groupId, isTerminalEvidence(input) ? "evidence" : "work");

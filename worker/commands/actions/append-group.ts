@@ -2,11 +2,10 @@ import type { actions } from "../../../src/protocol/actions.ts";
 import type { ParsedOf } from "../../../src/protocol/command.ts";
 import { LedgerConflictError } from "../../../src/protocol/errors.ts";
 import type { RowWrite } from "../../ledger/ledger.ts";
+import { requireRow } from "../../ledger/required.ts";
 import { requireSession, requireSoundBranch } from "../../ledger/sessions.ts";
 import type { Row } from "../../storage/database.ts";
 import type { Context, Handler } from "../command.ts";
-import { assertNoBarrier } from "../runs/guards.ts";
-import { requireGroup } from "./admission.ts";
 import { decodeGroup, differingColumn, eventColumns, groupColumns } from "./rows.ts";
 
 const selectNextOrdinal =
@@ -29,7 +28,7 @@ function appendWithEvents(
   const branchId = input.branchId ?? rootFrameId;
   requireSession(ledger.database, rootFrameId);
   requireSoundBranch(ledger, branchId, rootFrameId);
-  assertNoBarrier(ledger, rootFrameId);
+  ledger.assertNoBarrier(rootFrameId);
   const wanted = groupColumns(input, branchId);
   const events = input.events.map(eventColumns);
   const groupId = input.groupId ?? newId("ag-");
@@ -63,7 +62,7 @@ function appendWithEvents(
 }
 
 function sameGroup(context: Context, groupId: string, wanted: Row, events: readonly Row[]) {
-  const group = requireGroup(context, groupId);
+  const group = requireRow(context.ledger, "action_groups", groupId, "groupId");
   const stored = context.ledger.database.all(selectEvents, [groupId]);
   const first = stored.slice(0, events.length);
   const differs =

@@ -1,19 +1,19 @@
-import type { actions } from "../../../src/protocol/actions.ts";
+import type { ActionGroup, actions } from "../../../src/protocol/actions.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
+import { requireRow } from "../../ledger/required.ts";
 import { requireSession, soundHistoryOf } from "../../ledger/sessions.ts";
 import type { Row } from "../../storage/database.ts";
 import type { Handler } from "../command.ts";
-import { requireGroup } from "./admission.ts";
 import { decodeGroup } from "./rows.ts";
 
 const MAX_GROUPS = 10_000;
 
-const selectEvents = "SELECT * FROM action_events WHERE group_id = ? ORDER BY sequence";
-const selectRange = `SELECT * FROM action_groups WHERE root_frame_id = ? AND branch_id = ? AND ordinal >= ? AND ordinal < ?
+const selectEvents = "SELECT event_id FROM action_events WHERE group_id = ? ORDER BY sequence";
+const selectRange = `SELECT group_id FROM action_groups WHERE root_frame_id = ? AND branch_id = ? AND ordinal >= ? AND ordinal < ?
   AND (?5 IS NULL OR turn_id = ?5) ORDER BY ordinal LIMIT ?6`;
 
-export const getGroup: Handler<typeof actions.getGroup> = ({ groupId }, context) =>
-  decodeGroup(requireGroup(context, groupId), eventsOf(context.ledger, groupId));
+export const getGroup: Handler<typeof actions.getGroup> = ({ groupId }, { ledger }) =>
+  readGroup(ledger, groupId);
 
 export const listGroups: Handler<typeof actions.listGroups> = (input, { ledger }) => {
   const { rootFrameId } = input;
@@ -27,9 +27,14 @@ export const listGroups: Handler<typeof actions.listGroups> = (input, { ledger }
     const bounds = [rootFrameId, range.branchId, range.after, upto, input.turnId ?? null, left];
     groups.push(...ledger.database.all(selectRange, bounds));
   }
-  return groups.map((group) => decodeGroup(group, eventsOf(ledger, String(group["group_id"]))));
+  return groups.map((group) => readGroup(ledger, String(group["group_id"])));
 };
 
-function eventsOf(ledger: Ledger, groupId: string): Row[] {
-  return ledger.database.all(selectEvents, [groupId]);
+/** @throws NotFoundError @throws IntegrityError the group, or one of its events, was changed. */
+function readGroup(ledger: Ledger, groupId: string): ActionGroup {
+  const group = requireRow(ledger, "action_groups", groupId, "groupId");
+  const events = ledger.database
+    .all(selectEvents, [groupId])
+    .map((row) => requireRow(ledger, "action_events", String(row["event_id"]), "groupId"));
+  return decodeGroup(group, events);
 }

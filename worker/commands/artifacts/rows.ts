@@ -1,7 +1,6 @@
 import type { Artifact, ArtifactVersion } from "../../../src/protocol/artifacts.ts";
-import { IntegrityError, NotFoundError } from "../../../src/protocol/errors.ts";
-import { DamageFound, findDamage } from "../../ledger/damage.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
+import { requireRow } from "../../ledger/required.ts";
 import { decodeRow, withParsed } from "../../ledger/rows.ts";
 import type { Row } from "../../storage/database.ts";
 
@@ -14,38 +13,12 @@ export function decodeVersion(row: Row): ArtifactVersion {
 /** An artifact with its newest version. */
 export function decodeArtifact(ledger: Ledger, row: Row): Artifact {
   const { is_user_upload: isUserUpload, ...columns } = row;
-  const latest = decodeVersion(requireVersion(ledger, String(row["latest_version_id"])));
+  const latest = decodeVersion(
+    requireRow(ledger, "artifact_versions", String(row["latest_version_id"]), "versionId"),
+  );
   return {
     ...decodeRow<Omit<Artifact, "isUserUpload" | "latest">>(columns),
     isUserUpload: isUserUpload === 1,
     latest,
   };
-}
-
-/** @throws NotFoundError @throws IntegrityError */
-export function requireArtifact(ledger: Ledger, artifactId: string, field = "artifactId"): Row {
-  return required(ledger, "artifacts", "artifact", artifactId, field);
-}
-
-/** @throws NotFoundError @throws IntegrityError */
-export function requireVersion(ledger: Ledger, versionId: string, field = "versionId"): Row {
-  return required(ledger, "artifact_versions", "version", versionId, field);
-}
-
-function required(
-  ledger: Ledger,
-  table: "artifacts" | "artifact_versions",
-  kind: string,
-  id: string,
-  field: string,
-): Row {
-  const row = findDamage(() => ledger.row(table, id));
-  if (row instanceof DamageFound) {
-    throw new IntegrityError(`${kind}_damaged`, `${kind} ${id} is damaged: ${row.message}`, {
-      field,
-      ...row.damage,
-    });
-  }
-  if (row !== undefined) return row;
-  throw new NotFoundError(`${kind}_not_found`, `there is no ${kind} ${id}`, { field, [`${kind}Id`]: id });
 }

@@ -9,12 +9,12 @@ import {
 } from "../../../src/protocol/errors.ts";
 import type { Hold, StoredBlob } from "../../files/blob-store.ts";
 import type { RowWrite } from "../../ledger/ledger.ts";
+import { requireRow } from "../../ledger/required.ts";
 import { findFrame } from "../../ledger/sessions.ts";
 import type { Row } from "../../storage/database.ts";
 import { differingColumn } from "../actions/rows.ts";
 import type { Context, Task } from "../command.ts";
-import { assertNoBarrier } from "../runs/guards.ts";
-import { decodeVersion, requireArtifact, requireVersion } from "./rows.ts";
+import { decodeVersion } from "./rows.ts";
 
 type Input = ParsedOf<typeof artifacts.save>;
 type Result = ResultOf<typeof artifacts.save>;
@@ -65,8 +65,11 @@ function scopeOf({ ledger }: Context, input: Input): Scope {
       `frame ${input.frameId} is of project ${projectId}, not of ${input.projectId}`,
     );
   }
-  assertNoBarrier(ledger, rootFrameId);
-  const artifact = input.artifactId === undefined ? undefined : requireArtifact(ledger, input.artifactId);
+  ledger.assertNoBarrier(rootFrameId);
+  const artifact =
+    input.artifactId === undefined
+      ? undefined
+      : requireRow(ledger, "artifacts", input.artifactId, "artifactId");
   if (
     artifact !== undefined &&
     (artifact["root_frame_id"] !== rootFrameId || artifact["project_id"] !== projectId)
@@ -97,7 +100,9 @@ function record(context: Context, input: Input, blob: StoredBlob): Result {
   };
   const isKnown =
     input.versionId !== undefined && ledger.database.value(selectVersion, [input.versionId]) !== undefined;
-  const existing = isKnown ? requireVersion(ledger, input.versionId ?? "") : undefined;
+  const existing = isKnown
+    ? requireRow(ledger, "artifact_versions", input.versionId ?? "", "versionId")
+    : undefined;
   if (existing !== undefined) return sameVersion(existing, wanted);
 
   const at = input.createdAt ?? now();

@@ -1,18 +1,14 @@
 import { type attempts, MILESTONES } from "../../../src/protocol/attempts.ts";
-import {
-  IntegrityError,
-  LedgerConflictError,
-  NotFoundError,
-  ValidationError,
-} from "../../../src/protocol/errors.ts";
-import { DamageFound, findDamage } from "../../ledger/damage.ts";
+import { invalidInput, LedgerConflictError } from "../../../src/protocol/errors.ts";
+import { requireRow } from "../../ledger/required.ts";
 import type { Row } from "../../storage/database.ts";
-import { admit, requireGroup, writeToGroup } from "../actions/admission.ts";
+import { admit, writeToGroup } from "../actions/admission.ts";
 import { decodeAttempt, textOf } from "../actions/rows.ts";
 import type { Context, Handler } from "../command.ts";
+import { lastMilestone } from "./milestones.ts";
 
 export const recordMilestone: Handler<typeof attempts.record> = (input, context) => {
-  const before = requireAttempt(context, input.attemptId);
+  const before = requireRow(context.ledger, "execution_attempts", input.attemptId, "attemptId");
   const column = `${input.milestone}_at`;
   if (before[column] !== null) return decodeAttempt(before);
   assertUnfinished(before);
@@ -25,13 +21,13 @@ export const recordMilestone: Handler<typeof attempts.record> = (input, context)
       { attemptId: input.attemptId, missing: earlier },
     );
   }
-  const at = timeAfter(before, input.at ?? context.now());
+  const at = timeOf(input.at, before, context);
   // Starting is new work; a response or a capture is evidence of work that was started.
   return update(context, before, { [column]: at }, at, "attempts.record", index === 0 ? "work" : "evidence");
 };
 
 export const finishAttempt: Handler<typeof attempts.finish> = (input, context) => {
-  const before = requireAttempt(context, input.attemptId);
+  const before = requireRow(context.ledger, "execution_attempts", input.attemptId, "attemptId");
   const error = textOf(input.error);
   if (before["finished_at"] !== null) {
     if (before["terminal_state"] === input.terminalState && before["error"] === error)
@@ -45,32 +41,20 @@ export const finishAttempt: Handler<typeof attempts.finish> = (input, context) =
       { attemptId: input.attemptId },
     );
   }
-  const at = timeAfter(before, input.at ?? context.now());
+  const at = timeOf(input.at, before, context);
   const columns = { finished_at: at, terminal_state: input.terminalState, error };
   return update(context, before, columns, at, "attempts.finish", "evidence");
 };
 
 export const listAttempts: Handler<typeof attempts.list> = ({ groupId }, context) => {
-  requireGroup(context, groupId);
+  requireRow(context.ledger, "action_groups", groupId, "groupId");
   return context.ledger.database
-    .all("SELECT * FROM execution_attempts WHERE group_id = ? ORDER BY allocated_at, attempt_id", [groupId])
+    .all("SELECT attempt_id FROM execution_attempts WHERE group_id = ? ORDER BY allocated_at, attempt_id", [
+      groupId,
+    ])
+    .map((row) => requireRow(context.ledger, "execution_attempts", String(row["attempt_id"]), "groupId"))
     .map(decodeAttempt);
 };
-
-function requireAttempt({ ledger }: Context, attemptId: string): Row {
-  const row = findDamage(() => ledger.row("execution_attempts", attemptId));
-  if (row instanceof DamageFound) {
-    throw new IntegrityError("attempt_damaged", `attempt ${attemptId} is damaged: ${row.message}`, {
-      field: "attemptId",
-      ...row.damage,
-    });
-  }
-  if (row !== undefined) return row;
-  throw new NotFoundError("attempt_not_found", `there is no attempt ${attemptId}`, {
-    field: "attemptId",
-    attemptId,
-  });
-}
 
 function assertUnfinished(attempt: Row): void {
   if (attempt["finished_at"] === null) return;
@@ -82,18 +66,13 @@ function assertUnfinished(attempt: Row): void {
   );
 }
 
-/** @throws ValidationError the time lies before an earlier milestone. */
-function timeAfter(attempt: Row, at: number): number {
-  const earlier = ["allocated_at", "started_at", "response_at", "capture_at"].map((column) =>
-    Number(attempt[column] ?? 0),
-  );
-  const latest = Math.max(...earlier);
+/** The time given, or now; a clock that was set back does not stop an attempt. @throws ValidationError */
+function timeOf(at: number | null | undefined, attempt: Row, { now }: Context): number {
+  const latest = lastMilestone(attempt);
+  if (at == null) return Math.max(now(), latest);
   if (at >= latest) return at;
   const expected = `a time from ${latest}, the attempt's last milestone`;
-  throw new ValidationError("invalid_input", `attempts: at: expected ${expected}`, {
-    field: "at",
-    issues: [{ field: "at", expected }],
-  });
+  throw invalidInput("attempts", "at", expected);
 }
 
 function update(

@@ -1,7 +1,8 @@
 import type { attempts } from "../../../src/protocol/attempts.ts";
 import { LedgerConflictError } from "../../../src/protocol/errors.ts";
+import { soundRow } from "../../ledger/required.ts";
 import type { Row } from "../../storage/database.ts";
-import { admit, earlierRow, writeToGroup } from "../actions/admission.ts";
+import { admit, writeToGroup } from "../actions/admission.ts";
 import { decodeAttempt, differingColumn } from "../actions/rows.ts";
 import type { Handler } from "../command.ts";
 
@@ -20,7 +21,7 @@ export const allocateAttempt: Handler<typeof attempts.allocate> = (input, contex
   const existing =
     input.attemptId === undefined
       ? undefined
-      : earlierRow(context, "execution_attempts", input.attemptId, "attemptId");
+      : soundRow(context.ledger, "execution_attempts", input.attemptId, "attemptId");
   if (existing !== undefined) return sameAttempt(existing, wanted);
 
   const admission = admit(context, input.groupId, "work");

@@ -1,5 +1,5 @@
 import type { Audit, audits } from "../../../src/protocol/audits.ts";
-import { ValidationError } from "../../../src/protocol/errors.ts";
+import { invalidInput } from "../../../src/protocol/errors.ts";
 import type { StoredEvent } from "../../../src/protocol/events.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
 import type { Range } from "../../ledger/lineage.ts";
@@ -95,10 +95,11 @@ function indexAfter(newestFirst: readonly Audit[], before: string): number {
   }
   const index = newestFirst.findIndex((audit) => audit.auditId === before);
   if (index !== -1) return index + 1;
-  throw new ValidationError("invalid_input", `before: there is no audit ${before} on this branch`, {
-    field: "before",
-    issues: [{ field: "before", expected: "an event ordinal, or the id of an audit on this branch" }],
-  });
+  throw invalidInput(
+    "audits.list",
+    "before",
+    `an event ordinal, or the id of an audit on this branch, unlike ${before}`,
+  );
 }
 
 /** An audit of a run that failed its check says so, and nothing that it claims. */

@@ -1,19 +1,25 @@
 import type { branches } from "../../../src/protocol/branches.ts";
 import { LedgerConflictError } from "../../../src/protocol/errors.ts";
+import { requireRow } from "../../ledger/required.ts";
 import { decodeBranch } from "../../ledger/rows.ts";
-import { newBranchRow, requireSession, requireSoundCheckpoint } from "../../ledger/sessions.ts";
+import { newBranchRow, requireSession } from "../../ledger/sessions.ts";
 import type { Row } from "../../storage/database.ts";
 import type { Handler } from "../command.ts";
-import { assertNoBarrier } from "../runs/guards.ts";
 
 export const forkBranch: Handler<typeof branches.fork> = (input, { ledger, caller, now, newId }) => {
   const { rootFrameId, fromCheckpointId } = input;
   requireSession(ledger.database, rootFrameId);
-  const checkpoint = requireSoundCheckpoint(ledger, fromCheckpointId, rootFrameId, "fromCheckpointId");
+  const checkpoint = requireRow(
+    ledger,
+    "session_checkpoints",
+    fromCheckpointId,
+    "fromCheckpointId",
+    rootFrameId,
+  );
   const branchId = input.branchId ?? newId("br-");
   const existing = ledger.row("session_branches", branchId);
   if (existing !== undefined) return sameFork(existing, rootFrameId, fromCheckpointId);
-  assertNoBarrier(ledger, rootFrameId);
+  ledger.assertNoBarrier(rootFrameId);
 
   const at = input.createdAt ?? now();
   const row: Row = {

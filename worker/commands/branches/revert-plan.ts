@@ -1,12 +1,13 @@
 import type { Sha256 } from "../../../src/proof/sha256.ts";
 import type { RevertPreview } from "../../../src/protocol/branches.ts";
-import { LedgerConflictError, ValidationError } from "../../../src/protocol/errors.ts";
+import { invalidInput, LedgerConflictError } from "../../../src/protocol/errors.ts";
 import type { RestorePlan } from "../../../src/protocol/workspace.ts";
 import type { Hold } from "../../files/blob-store.ts";
 import { capture } from "../../files/capture.ts";
 import { previewRestore } from "../../files/restore.ts";
+import { requireRow } from "../../ledger/required.ts";
 import { decodeCheckpoint } from "../../ledger/rows.ts";
-import { requireSession, requireSoundBranch, requireSoundCheckpoint } from "../../ledger/sessions.ts";
+import { requireSession, requireSoundBranch } from "../../ledger/sessions.ts";
 import type { Row } from "../../storage/database.ts";
 import type { Context, TaskContext } from "../command.ts";
 
@@ -40,11 +41,17 @@ export function scopeOfRevert(
     throw new LedgerConflictError("no_checkpoint", `branch ${branchId} has no checkpoint to revert from`, {
       branchId,
     });
-  const target = requireSoundCheckpoint(ledger, input.checkpointId, rootFrameId);
+  const target = requireRow(ledger, "session_checkpoints", input.checkpointId, "checkpointId", rootFrameId);
   const missingVersions = decodeCheckpoint(target).artifactVersions.filter(
     (versionId) => ledger.row("artifact_versions", versionId) === undefined,
   );
-  return { rootFrameId, branchId, current: requireSoundCheckpoint(ledger, head), target, missingVersions };
+  return {
+    rootFrameId,
+    branchId,
+    current: requireRow(ledger, "session_checkpoints", head, "checkpointId"),
+    target,
+    missingVersions,
+  };
 }
 
 /** @throws ValidationError a workspace is concerned, and no directory was given. */
@@ -58,10 +65,7 @@ export async function planRevert(
   if (target.workspaceTreeId !== null) {
     if (directory === undefined) {
       const expected = "the session's workspace directory, as the checkpoint has a workspace tree";
-      throw new ValidationError("invalid_input", `branches.revert: directory: expected ${expected}`, {
-        field: "directory",
-        issues: [{ field: "directory", expected }],
-      });
+      throw invalidInput("branches.revert", "directory", expected);
     }
     const store = await files.store();
     plan = await previewRestore(store, directory, target.workspaceTreeId, current.workspaceTreeId);

@@ -5,8 +5,9 @@ import type { ParsedOf } from "../../../src/protocol/command.ts";
 import { LedgerConflictError, RecoveryRequiredError } from "../../../src/protocol/errors.ts";
 import { restore } from "../../files/restore.ts";
 import type { RowWrite } from "../../ledger/ledger.ts";
+import { requireRow } from "../../ledger/required.ts";
 import { decodeBranch, decodeCheckpoint } from "../../ledger/rows.ts";
-import { requireSession, requireSoundBranch, requireSoundCheckpoint } from "../../ledger/sessions.ts";
+import { requireSession, requireSoundBranch } from "../../ledger/sessions.ts";
 import {
   clearMarker,
   parseMarker,
@@ -256,7 +257,9 @@ function commit(context: Context, input: Input, scope: Scope, ids: ReturnType<ty
   const { ledger } = context;
   const at = input.at ?? context.now();
   const target = decodeCheckpoint(scope.target);
-  const undo = decodeCheckpoint(requireSoundCheckpoint(ledger, ids.undoCheckpointId));
+  const undo = decodeCheckpoint(
+    requireRow(ledger, "session_checkpoints", ids.undoCheckpointId, "checkpointId"),
+  );
   const metadata: JsonObject = {
     operation_id: ids.operationId,
     reverted_to: target.checkpointId,
@@ -364,7 +367,9 @@ function undoTarget(
   if (typeof repeated === "string") return repeated as Input["checkpointId"];
   const revertId = revertCheckpointId ?? branch["head_checkpoint_id"];
   const revert =
-    typeof revertId === "string" ? requireSoundCheckpoint(ledger, revertId, input.rootFrameId) : undefined;
+    typeof revertId === "string"
+      ? requireRow(ledger, "session_checkpoints", revertId, "checkpointId", input.rootFrameId)
+      : undefined;
   const undoId = revert && decodeCheckpoint(revert).metadata["undo_checkpoint_id"];
   if (typeof undoId === "string") return undoId as Input["checkpointId"];
   throw new LedgerConflictError(

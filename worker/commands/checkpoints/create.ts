@@ -1,16 +1,11 @@
 import { canonicalJson, type JsonObject } from "../../../src/proof/canonical.ts";
 import type { checkpoints } from "../../../src/protocol/checkpoints.ts";
 import type { ParsedOf } from "../../../src/protocol/command.ts";
-import { LedgerConflictError, ValidationError } from "../../../src/protocol/errors.ts";
+import { invalidInput, LedgerConflictError } from "../../../src/protocol/errors.ts";
 import type { RowWrite } from "../../ledger/ledger.ts";
+import { requireRow } from "../../ledger/required.ts";
 import { decodeCheckpoint } from "../../ledger/rows.ts";
-import {
-  newBranchRow,
-  newLineage,
-  requireSession,
-  requireSoundBranch,
-  requireSoundCheckpoint,
-} from "../../ledger/sessions.ts";
+import { newBranchRow, newLineage, requireSession, requireSoundBranch } from "../../ledger/sessions.ts";
 import type { Row, SqlValue } from "../../storage/database.ts";
 import { differingColumn } from "../actions/rows.ts";
 import type { Context, Handler } from "../command.ts";
@@ -122,7 +117,9 @@ function findSame({ ledger }: Context, input: Input): Row | undefined {
 function findBySource({ ledger }: Context, { rootFrameId, source }: Input): Row | undefined {
   if (source === undefined) return undefined;
   const checkpointId = ledger.database.value(selectBySource, [rootFrameId, source.kind, source.id]);
-  return typeof checkpointId === "string" ? requireSoundCheckpoint(ledger, checkpointId) : undefined;
+  return typeof checkpointId === "string"
+    ? requireRow(ledger, "session_checkpoints", checkpointId, "checkpointId")
+    : undefined;
 }
 
 function assertHead(input: Input, head: SqlValue): void {
@@ -149,24 +146,26 @@ function assertReferences({ ledger }: Context, { rootFrameId, metadata }: Input)
   };
   for (const [field, checkpointId] of Object.entries(named)) {
     if (checkpointId === undefined || checkpointId === null) continue;
-    if (typeof checkpointId !== "string") throw invalidMetadata(field, "the id of a checkpoint");
-    requireSoundCheckpoint(ledger, checkpointId, rootFrameId, field);
+    if (typeof checkpointId !== "string")
+      throw invalidInput("checkpoints.create", field, "the id of a checkpoint");
+    requireRow(ledger, "session_checkpoints", checkpointId, field, rootFrameId);
   }
   const resume = projection?.["resume_cursors"] ?? {};
   if (typeof resume !== "object" || Array.isArray(resume)) {
-    throw invalidMetadata("metadata.history_projection.resume_cursors", "an object of cursors");
+    throw invalidInput(
+      "checkpoints.create",
+      "metadata.history_projection.resume_cursors",
+      "an object of cursors",
+    );
   }
   for (const [cursor, value] of Object.entries(resume)) {
     if (value === null || (Number.isSafeInteger(value) && Number(value) >= -1)) continue;
-    throw invalidMetadata(`metadata.history_projection.resume_cursors.${cursor}`, "an integer or null");
+    throw invalidInput(
+      "checkpoints.create",
+      `metadata.history_projection.resume_cursors.${cursor}`,
+      "an integer or null",
+    );
   }
-}
-
-function invalidMetadata(field: string, expected: string): ValidationError {
-  return new ValidationError("invalid_input", `checkpoints.create: ${field}: expected ${expected}`, {
-    field,
-    issues: [{ field, expected }],
-  });
 }
 
 const selectCursors = `SELECT
@@ -186,7 +185,11 @@ function cursors({ ledger }: Context, input: Input, branchId: string): Row {
   for (const [column, cursor] of Object.entries(chosen)) {
     if (isRevert || cursor === undefined || cursor <= Number(current[column])) continue;
     const field = column.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
-    throw invalidMetadata(field, `at most ${String(current[column])}, where the session is now`);
+    throw invalidInput(
+      "checkpoints.create",
+      field,
+      `at most ${String(current[column])}, where the session is now`,
+    );
   }
   return {
     action_cursor: chosen.action_cursor ?? current["action_cursor"] ?? -1,

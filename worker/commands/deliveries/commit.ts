@@ -2,15 +2,15 @@ import { canonicalJson, type JsonObject } from "../../../src/proof/canonical.ts"
 import { digest, sha256 } from "../../../src/proof/sha256.ts";
 import type { ParsedOf } from "../../../src/protocol/command.ts";
 import type { deliveries, Manifest } from "../../../src/protocol/deliveries.ts";
-import { LedgerConflictError, ValidationError } from "../../../src/protocol/errors.ts";
+import { invalidInput, LedgerConflictError } from "../../../src/protocol/errors.ts";
+import { requireRow } from "../../ledger/required.ts";
 import { requireSession, requireSoundBranch } from "../../ledger/sessions.ts";
 import type { Row } from "../../storage/database.ts";
 import type { Context, Handler } from "../command.ts";
 import { checkedMetadata, requireFrameOfSession } from "../messages/add.ts";
 import { nextSeq } from "../messages/rows.ts";
-import { assertNoBarrier } from "../runs/guards.ts";
 import { manifestEntry } from "./manifest.ts";
-import { readDelivery, requireDelivery } from "./rows.ts";
+import { readDelivery } from "./rows.ts";
 
 type Input = ParsedOf<typeof deliveries.commit>;
 
@@ -38,7 +38,7 @@ export const commitDelivery: Handler<typeof deliveries.commit> = (input, context
   const earlier = ledger.database.value(selectByKey, [rootFrameId, branchId, idempotencyKey]);
   if (typeof earlier === "string") return replay(context, earlier, idempotencyKey, requestSha256);
 
-  assertNoBarrier(ledger, rootFrameId);
+  ledger.assertNoBarrier(rootFrameId);
   assertManifestHolds(context, rootFrameId, manifest);
   const at = input.createdAt ?? now();
   const deliveryId = newId("delivery-");
@@ -88,7 +88,7 @@ export const commitDelivery: Handler<typeof deliveries.commit> = (input, context
 };
 
 function replay({ ledger }: Context, deliveryId: string, idempotencyKey: string, requestSha256: string) {
-  const row = requireDelivery(ledger, deliveryId);
+  const row = requireRow(ledger, "completion_deliveries", deliveryId, "deliveryId");
   // The digest of the request is compared, so that it can be repeated also after the candidate was settled.
   if (row["request_sha256"] === requestSha256) return { ...readDelivery(ledger, row), created: false };
   throw new LedgerConflictError(
@@ -100,15 +100,15 @@ function replay({ ledger }: Context, deliveryId: string, idempotencyKey: string,
 
 function checkedDigest({ rootFrameId, expectedManifestSha256 }: Input, manifest: Manifest) {
   if (manifest.root_frame_id !== rootFrameId)
-    throw invalid("manifest.root_frame_id", "the session's root frame id");
+    throw invalidInput("deliveries.commit", "manifest.root_frame_id", "the session's root frame id");
   const computed = digest(manifest);
   if (expectedManifestSha256 !== undefined && expectedManifestSha256 !== computed)
-    throw invalid("expectedManifestSha256", "the digest of the manifest");
+    throw invalidInput("deliveries.commit", "expectedManifestSha256", "the digest of the manifest");
   return computed;
 }
 
 function candidateMetadata({ messageMetadata, content }: Input): JsonObject {
-  const metadata = checkedMetadata("messageMetadata", messageMetadata ?? {}, content);
+  const metadata = checkedMetadata("deliveries.commit", "messageMetadata", messageMetadata ?? {}, content);
   return metadata["review_status"] === "candidate"
     ? { ...metadata, candidate_content_sha256: sha256(content) }
     : metadata;
@@ -120,7 +120,7 @@ function assertManifestHolds(context: Context, rootFrameId: string, manifest: Ma
   manifest.artifacts.forEach((entry, index) => {
     const field = `manifest.artifacts[${index}]`;
     if (seen.has(entry.version_id))
-      throw invalid(`${field}.version_id`, "a version that is not in the list yet");
+      throw invalidInput("deliveries.commit", `${field}.version_id`, "a version that is not in the list yet");
     seen.add(entry.version_id);
     const actual = manifestEntry(
       context,
@@ -135,12 +135,5 @@ function assertManifestHolds(context: Context, rootFrameId: string, manifest: Ma
       `artifact version ${entry.version_id} is not what the manifest says`,
       { field, versionId: entry.version_id },
     );
-  });
-}
-
-function invalid(field: string, expected: string): ValidationError {
-  return new ValidationError("invalid_input", `deliveries.commit: ${field}: expected ${expected}`, {
-    field,
-    issues: [{ field, expected }],
   });
 }

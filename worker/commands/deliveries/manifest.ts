@@ -1,8 +1,8 @@
 import { digest } from "../../../src/proof/sha256.ts";
 import type { deliveries, Manifest, ManifestEntry } from "../../../src/protocol/deliveries.ts";
-import { IntegrityError, LedgerConflictError, ValidationError } from "../../../src/protocol/errors.ts";
+import { IntegrityError, invalidInput, LedgerConflictError } from "../../../src/protocol/errors.ts";
+import { requireRow } from "../../ledger/required.ts";
 import type { Row } from "../../storage/database.ts";
-import { requireArtifact, requireVersion } from "../artifacts/rows.ts";
 import type { Context, Task } from "../command.ts";
 
 export const buildManifest: Task<typeof deliveries.buildManifest> = async (input, { transact, files }) => {
@@ -33,8 +33,8 @@ export function manifestEntry(
   versionId: string,
   field: string,
 ): ManifestEntry {
-  const version = requireVersion(context.ledger, versionId, field);
-  const artifact = requireArtifact(context.ledger, String(version["artifact_id"]), field);
+  const version = requireRow(context.ledger, "artifact_versions", versionId, field);
+  const artifact = requireRow(context.ledger, "artifacts", String(version["artifact_id"]), field);
   if (artifact["root_frame_id"] !== rootFrameId || artifact["project_id"] !== projectId) {
     throw new LedgerConflictError(
       "version_out_of_scope",
@@ -61,9 +61,7 @@ function entryOf(artifact: Row, version: Row): ManifestEntry {
 /** Percent-encodes all that RFC 3986 reserves, also what `encodeURIComponent` leaves. */
 function encodeEverything(id: string): string {
   if (id === "." || id === "..") {
-    throw new ValidationError("invalid_input", `the version id ${id} can't stand in a URL`, {
-      field: "versions",
-    });
+    throw invalidInput("deliveries.commit", "versions", `version ids that can stand in a URL, unlike ${id}`);
   }
   return encodeURIComponent(id).replace(
     /[!'()*]/g,

@@ -1,19 +1,19 @@
 import { canonicalJson } from "../../../src/proof/canonical.ts";
 import type { deliveries } from "../../../src/protocol/deliveries.ts";
-import { LedgerConflictError, ValidationError } from "../../../src/protocol/errors.ts";
+import { invalidInput, LedgerConflictError } from "../../../src/protocol/errors.ts";
+import { requireRow } from "../../ledger/required.ts";
 import type { Handler } from "../command.ts";
-import { metadataOf, requireMessage } from "../messages/rows.ts";
-import { assertNoBarrier } from "../runs/guards.ts";
-import { readDelivery, requireDelivery } from "./rows.ts";
+import { metadataOf } from "../messages/rows.ts";
+import { readDelivery } from "./rows.ts";
 
 export const publishDelivery: Handler<typeof deliveries.publish> = (input, { ledger, caller, now }) => {
   const { deliveryId } = input;
-  const before = requireDelivery(ledger, deliveryId);
+  const before = requireRow(ledger, "completion_deliveries", deliveryId, "deliveryId");
   if (before["status"] === "published") return readDelivery(ledger, before);
   const rootFrameId = String(before["root_frame_id"]);
-  assertNoBarrier(ledger, rootFrameId);
+  ledger.assertNoBarrier(rootFrameId);
   readDelivery(ledger, before);
-  const message = requireMessage(ledger, String(before["message_id"]));
+  const message = requireRow(ledger, "messages", String(before["message_id"]), "messageId");
   const metadata = metadataOf(message);
   if (metadata["review_status"] === "candidate") {
     throw new LedgerConflictError(
@@ -25,13 +25,10 @@ export const publishDelivery: Handler<typeof deliveries.publish> = (input, { led
       },
     );
   }
-  const at = input.at ?? now();
+  const at = input.at ?? Math.max(now(), Number(before["created_at"]));
   if (at < Number(before["created_at"])) {
     const expected = `a time from ${String(before["created_at"])}, when it was committed`;
-    throw new ValidationError("invalid_input", `deliveries.publish: at: expected ${expected}`, {
-      field: "at",
-      issues: [{ field: "at", expected }],
-    });
+    throw invalidInput("deliveries.publish", "at", expected);
   }
   const envelope = {
     delivery_id: deliveryId,

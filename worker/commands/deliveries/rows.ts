@@ -1,31 +1,22 @@
 import { digest, sha256 } from "../../../src/proof/sha256.ts";
 import type { Delivery, Manifest } from "../../../src/protocol/deliveries.ts";
-import { IntegrityError, NotFoundError } from "../../../src/protocol/errors.ts";
-import { DamageFound, findDamage } from "../../ledger/damage.ts";
+import { IntegrityError } from "../../../src/protocol/errors.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
+import { requireRow } from "../../ledger/required.ts";
 import { decodeRow } from "../../ledger/rows.ts";
 import type { Row } from "../../storage/database.ts";
-import { metadataOf, requireMessage } from "../messages/rows.ts";
+import { metadataOf } from "../messages/rows.ts";
 
 const selectOfMessage = "SELECT delivery_id FROM completion_deliveries WHERE message_id = ?";
 const selectRelations = `SELECT artifact_id, version_id, size_bytes, sha256 FROM completion_delivery_artifacts
   WHERE delivery_id = ? ORDER BY ordinal`;
 
-/** @throws NotFoundError @throws IntegrityError */
-export function requireDelivery(ledger: Ledger, deliveryId: string): Row {
-  const row = findDamage(() => ledger.row("completion_deliveries", deliveryId));
-  if (row instanceof DamageFound) throw damaged(deliveryId, row.message);
-  if (row !== undefined) return row;
-  throw new NotFoundError("delivery_not_found", `there is no delivery ${deliveryId}`, {
-    field: "deliveryId",
-    deliveryId,
-  });
-}
-
 /** The delivery of a message, proven, if it has one. */
 export function deliveryOfMessage(ledger: Ledger, messageId: string): Row | undefined {
   const deliveryId = ledger.database.value(selectOfMessage, [messageId]);
-  return typeof deliveryId === "string" ? requireDelivery(ledger, deliveryId) : undefined;
+  return typeof deliveryId === "string"
+    ? requireRow(ledger, "completion_deliveries", deliveryId, "deliveryId")
+    : undefined;
 }
 
 /**
@@ -36,7 +27,7 @@ export function deliveryOfMessage(ledger: Ledger, messageId: string): Row | unde
  */
 export function readDelivery(ledger: Ledger, row: Row): Delivery {
   const deliveryId = String(row["delivery_id"]);
-  const message = requireMessage(ledger, String(row["message_id"]));
+  const message = requireRow(ledger, "messages", String(row["message_id"]), "messageId");
   const delivery = decodeRow<Delivery>(row);
   const metadata = metadataOf(message);
   const envelope = metadata["completion_delivery"] as Record<string, unknown> | undefined;

@@ -1,13 +1,13 @@
 import { canonicalJson, type JsonObject } from "../../../src/proof/canonical.ts";
 import { sha256 } from "../../../src/proof/sha256.ts";
-import { LedgerConflictError, NotFoundError, ValidationError } from "../../../src/protocol/errors.ts";
-import { type messages, RESERVED_METADATA } from "../../../src/protocol/messages.ts";
+import { invalidInput, LedgerConflictError, NotFoundError } from "../../../src/protocol/errors.ts";
+import { type messages, RESERVED_METADATA, VERDICT_METADATA } from "../../../src/protocol/messages.ts";
+import { requireRow } from "../../ledger/required.ts";
 import { findFrame, requireSession, requireSoundBranch } from "../../ledger/sessions.ts";
 import type { Row } from "../../storage/database.ts";
 import { differingColumn } from "../actions/rows.ts";
 import type { Context, Handler } from "../command.ts";
-import { assertNoBarrier } from "../runs/guards.ts";
-import { decodeMessage, nextSeq, requireMessage } from "./rows.ts";
+import { decodeMessage, nextSeq } from "./rows.ts";
 
 export const addMessage: Handler<typeof messages.add> = (input, context) => {
   const { ledger, caller, now, newId } = context;
@@ -16,7 +16,8 @@ export const addMessage: Handler<typeof messages.add> = (input, context) => {
   requireSession(ledger.database, rootFrameId);
   requireSoundBranch(ledger, branchId, rootFrameId);
   requireFrameOfSession(context, input.frameId ?? null, rootFrameId);
-  const metadata = input.metadata == null ? null : checkedMetadata("metadata", input.metadata, content);
+  const metadata =
+    input.metadata == null ? null : checkedMetadata("messages.add", "metadata", input.metadata, content);
   const wanted: Row = {
     root_frame_id: rootFrameId,
     branch_id: branchId,
@@ -28,10 +29,10 @@ export const addMessage: Handler<typeof messages.add> = (input, context) => {
   const isKnown =
     input.messageId !== undefined &&
     ledger.database.value("SELECT 1 FROM messages WHERE message_id = ?", [input.messageId]) !== undefined;
-  const existing = isKnown ? requireMessage(ledger, input.messageId ?? "") : undefined;
+  const existing = isKnown ? requireRow(ledger, "messages", input.messageId ?? "", "messageId") : undefined;
   if (existing !== undefined) return sameMessage(existing, wanted);
 
-  assertNoBarrier(ledger, rootFrameId);
+  ledger.assertNoBarrier(rootFrameId);
   const at = input.createdAt ?? now();
   const row: Row = {
     message_id: input.messageId ?? newId("m-"),
@@ -72,35 +73,29 @@ export function requireFrameOfSession(
   });
 }
 
-/** What says that a message was judged; a candidate that carries it could never be settled. */
-export const OF_A_VERDICT = ["review_run_id", "reviewed_content_sha256", "candidate_verdict_metadata_sha256"];
-
 /**
  * What a caller may say of a new message: nothing that only the ledger says, no verdict, and of a candidate the true
  * digest of its content.
  *
  * @throws ValidationError
  */
-export function checkedMetadata(field: string, metadata: JsonObject, content: string): JsonObject {
+export function checkedMetadata(
+  command: string,
+  field: string,
+  metadata: JsonObject,
+  content: string,
+): JsonObject {
+  const invalid = (key: string, expected: string) => invalidInput(command, `${field}.${key}`, expected);
   const reserved = RESERVED_METADATA.find((key) => Object.hasOwn(metadata, key));
-  if (reserved !== undefined)
-    throw invalid(`${field}.${reserved}`, "no such entry: only the ledger writes it");
+  if (reserved !== undefined) throw invalid(reserved, "no such entry: only the ledger writes it");
   const status = metadata["review_status"];
   if (status === undefined) return metadata;
   if (status !== "candidate")
-    throw invalid(`${field}.review_status`, "candidate, as a verdict comes from a run or from recovery");
-  const settled = OF_A_VERDICT.find((key) => Object.hasOwn(metadata, key));
-  if (settled !== undefined)
-    throw invalid(`${field}.${settled}`, "no such entry on a candidate: a verdict brings it");
+    throw invalid("review_status", "candidate, as a verdict comes from a run or from recovery");
+  const settled = VERDICT_METADATA.find((key) => Object.hasOwn(metadata, key));
+  if (settled !== undefined) throw invalid(settled, "no such entry on a candidate: a verdict brings it");
   const given = metadata["candidate_content_sha256"];
   if (given !== undefined && given !== sha256(content))
-    throw invalid(`${field}.candidate_content_sha256`, "the SHA-256 of the content");
+    throw invalid("candidate_content_sha256", "the SHA-256 of the content");
   return metadata;
-}
-
-function invalid(field: string, expected: string): ValidationError {
-  return new ValidationError("invalid_input", `${field}: expected ${expected}`, {
-    field,
-    issues: [{ field, expected }],
-  });
 }

@@ -1,9 +1,9 @@
 import { canonicalJson } from "../../../src/proof/canonical.ts";
-import { LedgerConflictError, ValidationError } from "../../../src/protocol/errors.ts";
+import { invalidInput, LedgerConflictError } from "../../../src/protocol/errors.ts";
 import { CANDIDATE_METADATA, type messages, RESERVED_METADATA } from "../../../src/protocol/messages.ts";
+import { requireRow } from "../../ledger/required.ts";
 import type { Handler } from "../command.ts";
-import { assertNoBarrier } from "../runs/guards.ts";
-import { decodeMessage, metadataOf, requireMessage } from "./rows.ts";
+import { decodeMessage, metadataOf } from "./rows.ts";
 
 const PROTECTED: readonly string[] = [...RESERVED_METADATA, ...CANDIDATE_METADATA];
 
@@ -12,16 +12,12 @@ export const updateMessageMetadata: Handler<typeof messages.updateMetadata> = (i
   const { messageId, metadata } = input;
   const key = PROTECTED.find((each) => Object.hasOwn(metadata, each));
   if (key !== undefined) {
-    const field = `metadata.${key}`;
     const expected = "no such entry: only what settles a candidate changes it";
-    throw new ValidationError("invalid_input", `messages.updateMetadata: ${field}: expected ${expected}`, {
-      field,
-      issues: [{ field, expected }],
-    });
+    throw invalidInput("messages.updateMetadata", `metadata.${key}`, expected);
   }
-  const before = requireMessage(ledger, messageId);
+  const before = requireRow(ledger, "messages", messageId, "messageId");
   const rootFrameId = String(before["root_frame_id"]);
-  assertNoBarrier(ledger, rootFrameId);
+  ledger.assertNoBarrier(rootFrameId);
   if (metadataOf(before)["candidate_verdict_metadata_sha256"] !== undefined) {
     throw new LedgerConflictError(
       "message_settled",

@@ -1,12 +1,12 @@
 import type { CandidateOutcome, recovery } from "../../../src/protocol/recovery.ts";
 import { LEDGER_ROOT } from "../../ledger/journal.ts";
 import type { RowWrite } from "../../ledger/ledger.ts";
+import { isolated } from "../../recovery/isolated.ts";
 import {
   MalformedCandidate,
   reconcileCandidate,
   settleMalformed,
 } from "../../recovery/reconcile-candidate.ts";
-import { shortText } from "../../recovery/reconcile-run.ts";
 import type { Context, Handler } from "../command.ts";
 
 // As the partial index has it, so that settled messages cost nothing.
@@ -19,26 +19,18 @@ export const reconcileCandidates: Handler<typeof recovery.reconcileCandidates> =
 
 export function settleCandidates(now: number, context: Context): CandidateOutcome[] {
   return context.ledger.database.all(selectCandidates).flatMap((row) => {
-    const outcome = isolated(String(row["message_id"]), now, context);
+    const messageId = String(row["message_id"]);
+    const outcome = isolated(
+      context,
+      () => reconcileCandidate(messageId, now, context),
+      (error, text): CandidateOutcome | undefined => {
+        const name = error instanceof Error ? error.name : "Error";
+        const isNews = !(error instanceof MalformedCandidate) || reportOnce(messageId, text, now, context);
+        return isNews ? { messageId, unreconciled: name, error: text } : undefined;
+      },
+    );
     return outcome === undefined ? [] : [outcome];
   });
-}
-
-/** A candidate that can't be settled denies no other: what was done to it is undone, and it is reported. */
-function isolated(messageId: string, now: number, context: Context): CandidateOutcome | undefined {
-  try {
-    return context.ledger.atomically(() => reconcileCandidate(messageId, now, context));
-  } catch (error) {
-    if (!context.ledger.database.inTransaction()) throw error;
-    const outcome = {
-      messageId,
-      unreconciled: error instanceof Error ? error.name : "Error",
-      error: shortText(error),
-    };
-    const isNews =
-      !(error instanceof MalformedCandidate) || reportOnce(messageId, outcome.error, now, context);
-    return isNews ? outcome : undefined;
-  }
 }
 
 /** Notes that a malformed candidate was reported; false if it was before, for the same reason. */

@@ -2,9 +2,10 @@ import type { Sha256 } from "../../../src/proof/sha256.ts";
 import { LedgerConflictError } from "../../../src/protocol/errors.ts";
 import type { RevertOutcome, recovery } from "../../../src/protocol/recovery.ts";
 import { restore } from "../../files/restore.ts";
+import { requireRow } from "../../ledger/required.ts";
 import { decodeCheckpoint } from "../../ledger/rows.ts";
-import { requireSession, requireSoundBranch, requireSoundCheckpoint } from "../../ledger/sessions.ts";
-import { shortText } from "../../recovery/reconcile-run.ts";
+import { requireSession, requireSoundBranch } from "../../ledger/sessions.ts";
+import { shortText } from "../../recovery/isolated.ts";
 import { clearMarker, parseMarker, type RevertMarker, readMarkerRow } from "../../recovery/revert-marker.ts";
 import { underWay } from "../branches/revert.ts";
 import type { Context, Handler, Task } from "../command.ts";
@@ -92,7 +93,9 @@ function findRemedy({ ledger }: Context, rootFrameId: string, marker: RevertMark
   const unproven = (reason: string) =>
     new LedgerConflictError("revert_unproven", `the revert can't be resolved: ${reason}`, { rootFrameId });
   if (typeof headId !== "string") throw unproven("the branch has no head");
-  const head = decodeCheckpoint(requireSoundCheckpoint(ledger, headId, rootFrameId));
+  const head = decodeCheckpoint(
+    requireRow(ledger, "session_checkpoints", headId, "checkpointId", rootFrameId),
+  );
   if (marker.state === "preparing") {
     const isUntouched =
       headId === marker.current_checkpoint_id ||

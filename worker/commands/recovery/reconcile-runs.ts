@@ -1,5 +1,6 @@
 import type { ReconcileOutcome, recovery } from "../../../src/protocol/recovery.ts";
-import { reconcileRun, shortText } from "../../recovery/reconcile-run.ts";
+import { isolated } from "../../recovery/isolated.ts";
+import { reconcileRun } from "../../recovery/reconcile-run.ts";
 import type { Context, Handler } from "../command.ts";
 
 const selectUnfinished = `SELECT run_id, owner_instance_id FROM auto_mode_runs
@@ -19,19 +20,15 @@ export function closeOrphanedRuns(
   return context.ledger.database
     .all(selectUnfinished)
     .filter((row) => !alive.has(String(row["owner_instance_id"])))
-    .map((row) => isolated(String(row["run_id"]), now, context));
-}
-
-/** One run that can't be closed denies no other its recovery: what was done to it is undone, and it is reported. */
-function isolated(runId: string, now: number, context: Context): ReconcileOutcome {
-  const { ledger, faults } = context;
-  try {
-    return ledger.atomically(() => {
-      faults.reach("recovery.reconcileRun", runId);
-      return reconcileRun(runId, now, context);
+    .map((row) => {
+      const runId = String(row["run_id"]);
+      return isolated(
+        context,
+        () => {
+          context.faults.reach("recovery.reconcileRun", runId);
+          return reconcileRun(runId, now, context);
+        },
+        (_, text): ReconcileOutcome => ({ runId, unreconciled: text }),
+      );
     });
-  } catch (error) {
-    if (!ledger.database.inTransaction()) throw error;
-    return { runId, unreconciled: shortText(error) || "failed without a reason" };
-  }
 }

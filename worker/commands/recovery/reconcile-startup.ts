@@ -1,7 +1,7 @@
-import { canonicalJson } from "../../../src/proof/canonical.ts";
 import type { recovery, StartupReport } from "../../../src/protocol/recovery.ts";
-import { shortText } from "../../recovery/reconcile-run.ts";
+import { isolated } from "../../recovery/isolated.ts";
 import { admit, writeToGroup } from "../actions/admission.ts";
+import { cutOff } from "../attempts/milestones.ts";
 import type { Context, Handler } from "../command.ts";
 import { settleCandidates } from "./reconcile-candidates.ts";
 import { closeOrphanedRuns } from "./reconcile-runs.ts";
@@ -15,13 +15,10 @@ export const reconcileStartup: Handler<typeof recovery.reconcileStartup> = (inpu
     name: StartupReport["failures"][number]["step"],
     work: () => Outcome[],
   ): Outcome[] => {
-    try {
-      return context.ledger.atomically(work);
-    } catch (error) {
-      if (!context.ledger.database.inTransaction()) throw error;
-      failures.push({ step: name, error: shortText(error) });
+    return isolated(context, work, (_, text) => {
+      failures.push({ step: name, error: text });
       return [];
-    }
+    });
   };
   // Runs first: a repair is judged by its attempts as they were left, and a candidate by how its run ended.
   return {
@@ -42,32 +39,23 @@ function abandonAttempts(alive: ReadonlySet<string>, now: number, context: Conte
   const orphans = context.ledger.database
     .all(selectUnfinished)
     .filter((attempt) => !alive.has(String(attempt["owner_instance_id"])));
-  return orphans.flatMap((before) => {
+  return orphans.map((before) => {
     const attemptId = String(before["attempt_id"]);
-    try {
-      return context.ledger.atomically(() => {
+    return isolated(
+      context,
+      () => {
         const admission = admit(context, String(before["group_id"]), "evidence");
-        const milestones = ["allocated_at", "started_at", "response_at", "capture_at"].map((name) =>
-          Number(before[name] ?? 0),
-        );
-        const error = {
-          type: "daemon_restart",
-          message: "The tab that ran this attempt exited before it ended.",
-        };
-        const row = {
-          ...before,
-          finished_at: Math.max(now, ...milestones),
-          terminal_state: "abandoned",
-          error: canonicalJson(error),
-        };
         writeToGroup(context, admission, "attempts.abandon", now, [
-          { act: "update", table: "execution_attempts", before, row },
+          cutOff(before, "abandoned", TAB_GONE, now),
         ]);
-        return [{ attemptId, terminalState: "abandoned" }];
-      });
-    } catch (error) {
-      if (!context.ledger.database.inTransaction()) throw error;
-      return [{ attemptId, terminalState: `unreconciled: ${shortText(error)}` }];
-    }
+        return { attemptId, terminalState: "abandoned" };
+      },
+      (_, text) => ({ attemptId, terminalState: `unreconciled: ${text}` }),
+    );
   });
 }
+
+const TAB_GONE = {
+  type: "daemon_restart",
+  message: "The tab that ran this attempt exited before it ended.",
+};

@@ -2,8 +2,8 @@ import { canonicalJson } from "../../../src/proof/canonical.ts";
 import { digest } from "../../../src/proof/sha256.ts";
 import { LedgerConflictError } from "../../../src/protocol/errors.ts";
 import type { repairs } from "../../../src/protocol/repairs.ts";
+import { requireRow } from "../../ledger/required.ts";
 import type { Row } from "../../storage/database.ts";
-import { requireGroup } from "../actions/admission.ts";
 import type { Context, Handler } from "../command.ts";
 import { committed, keyReused, lastEvent, replayedEvent, requireMutable } from "../runs/guards.ts";
 import { bindingsOf, decodeRepair, identityOf, repairRow, runOfRepair } from "./rows.ts";
@@ -17,7 +17,7 @@ export const bindGroup: Handler<typeof repairs.bindGroup> = (input, context) => 
   const repair = repairRow(run, repairRunId);
   if (repair["status"] !== "started" || run.run.status !== "repairing")
     throw refuse("repair_closed", `repair ${repairRunId} is not open`, { repairRunId });
-  const group = requireGroup(context, actionGroupId, "actionGroupId");
+  const group = requireRow(context.ledger, "action_groups", actionGroupId, "actionGroupId");
   const scope = {
     root_frame_id: group["root_frame_id"],
     branch_id: group["branch_id"],

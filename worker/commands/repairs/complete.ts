@@ -8,6 +8,7 @@ import type { RowWrite } from "../../ledger/ledger.ts";
 import type { SoundRun } from "../../ledger/run-proof.ts";
 import type { Row } from "../../storage/database.ts";
 import { decodeActionEvent, decodeAttempt } from "../actions/rows.ts";
+import { cutOff } from "../attempts/milestones.ts";
 import type { Context, Handler } from "../command.ts";
 import { assertReplayable, committed, keyReused, replayedEvent, requireMutable } from "../runs/guards.ts";
 import { type GroupLedger, hasCommittedEffect, hasKnownFailure, isUncertain, refusalOf } from "./judge.ts";
@@ -136,19 +137,10 @@ function finishOpenAttempts(
     (row) => groupIds.has(row["group_id"] ?? null) && row["finished_at"] === null,
   );
   if (open.length === 0) return run;
-  const writes = open.map((before): RowWrite => {
+  const writes = open.map((before) => {
     const state = before["started_at"] === null ? "cancelled" : "outcome_unknown";
-    const milestones = ["allocated_at", "started_at", "response_at", "capture_at"].map((name) =>
-      Number(before[name] ?? 0),
-    );
     const error = { type: state, message: "The attempt was cut off: nothing says how it ended." };
-    const row = {
-      ...before,
-      finished_at: Math.max(at, ...milestones),
-      terminal_state: state,
-      error: canonicalJson(error),
-    };
-    return { act: "update", table: "execution_attempts", before, row };
+    return cutOff(before, state, error, at);
   });
   return ledger.appendToRun(caller, run, { command: "attempts.cutOff", at, writes });
 }

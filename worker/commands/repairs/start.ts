@@ -4,8 +4,9 @@ import type { ParsedOf, ResultOf } from "../../../src/protocol/command.ts";
 import { LedgerConflictError } from "../../../src/protocol/errors.ts";
 import type { repairs } from "../../../src/protocol/repairs.ts";
 import type { RowWrite } from "../../ledger/ledger.ts";
+import { requireRow } from "../../ledger/required.ts";
 import type { SoundRun } from "../../ledger/run-proof.ts";
-import { historyOf, requireSoundBranch, requireSoundCheckpoint } from "../../ledger/sessions.ts";
+import { historyOf, requireSoundBranch } from "../../ledger/sessions.ts";
 import type { Row } from "../../storage/database.ts";
 import type { Context, Task } from "../command.ts";
 import {
@@ -33,7 +34,7 @@ function answerOrTree(context: Context, input: Input): { replayed: Result } | { 
   const replayed = replay(context, input);
   if (replayed !== undefined) return { replayed };
   requireMutable(context, context.ledger.run(input.runId), input.runId);
-  const checkpoint = requireSoundCheckpoint(context.ledger, input.checkpointId);
+  const checkpoint = requireRow(context.ledger, "session_checkpoints", input.checkpointId, "checkpointId");
   const treeId = checkpoint["workspace_tree_id"];
   return { treeId: typeof treeId === "string" ? treeId : null };
 }
@@ -148,7 +149,7 @@ function assertCheckpoint(
   checkpointId: string,
   restorableTreeId: string | null,
 ): void {
-  const checkpoint = requireSoundCheckpoint(ledger, checkpointId, run.rootFrameId);
+  const checkpoint = requireRow(ledger, "session_checkpoints", checkpointId, "checkpointId", run.rootFrameId);
   const branch = requireSoundBranch(ledger, run.branchId, run.rootFrameId);
   const unfit = (reason: string) =>
     refuse("checkpoint_unfit", `checkpoint ${checkpointId} can't precede a repair: ${reason}`, {

@@ -1,4 +1,4 @@
-import { LedgerConflictError, RecoveryRequiredError } from "../../../src/protocol/errors.ts";
+import { LedgerConflictError } from "../../../src/protocol/errors.ts";
 import type { EventType, LedgerEvent } from "../../../src/protocol/events.ts";
 import { isActive } from "../../../src/protocol/runs.ts";
 import { DamageFound, findDamage } from "../../ledger/damage.ts";
@@ -9,16 +9,6 @@ import { historyOf } from "../../ledger/sessions.ts";
 import type { Context } from "../command.ts";
 
 /** The rules that every change of a run, and every replay, must pass (spec/auto_mode 3.0). */
-
-/** @throws RecoveryRequiredError an unresolved revert blocks the session. */
-export function assertNoBarrier(ledger: Ledger, rootFrameId: string): void {
-  if (!ledger.isBarrierUp(rootFrameId)) return;
-  throw new RecoveryRequiredError(
-    "recovery_required",
-    `session ${rootFrameId} requires recovery: a workspace revert is unresolved`,
-    { rootFrameId },
-  );
-}
 
 /** @throws LedgerConflictError the run failed its integrity check. */
 export function assertSound(proof: RunProof, runId: string): asserts proof is SoundRun {
@@ -42,7 +32,7 @@ export function requireMutable({ ledger, caller }: Context, proof: RunProof, run
   const { run } = proof;
   assertLocal(proof);
   assertControlled(caller, proof);
-  assertNoBarrier(ledger, run.rootFrameId);
+  ledger.assertNoBarrier(run.rootFrameId);
   if (run.abandonedAt !== null) {
     throw new LedgerConflictError(
       "run_abandoned",

@@ -1,14 +1,15 @@
 import type { JsonObject } from "../../../src/proof/canonical.ts";
 import { digest, type Sha256, sha256 } from "../../../src/proof/sha256.ts";
 import type { ParsedOf } from "../../../src/protocol/command.ts";
-import { LedgerConflictError, ValidationError } from "../../../src/protocol/errors.ts";
+import { invalidInput, LedgerConflictError } from "../../../src/protocol/errors.ts";
 import { RESERVED_METADATA } from "../../../src/protocol/messages.ts";
 import type { runs } from "../../../src/protocol/runs.ts";
+import { requireRow } from "../../ledger/required.ts";
 import type { SoundRun } from "../../ledger/run-proof.ts";
 import type { Row } from "../../storage/database.ts";
 import type { Context } from "../command.ts";
 import { deliveryOfMessage, readDelivery } from "../deliveries/rows.ts";
-import { metadataOf, requireMessage } from "../messages/rows.ts";
+import { metadataOf } from "../messages/rows.ts";
 import { assertEnvelope, isOpenCandidate, type Settled, settleCandidate } from "../messages/settle.ts";
 
 type Input = ParsedOf<typeof runs.terminate>;
@@ -43,7 +44,7 @@ export function promote(
 ): Settled {
   const { ledger } = context;
   const content = promotion.content ?? promotion.expectedContent;
-  const message = requireMessage(ledger, promotion.messageId, "messagePromotion.messageId");
+  const message = requireRow(ledger, "messages", promotion.messageId, "messagePromotion.messageId");
   const delivery = deliveryOfMessage(ledger, promotion.messageId);
   assertVerdictMetadata(run, input, promotion, content);
   assertCandidateMessage(run, message, promotion);
@@ -51,15 +52,13 @@ export function promote(
   assertDelivery(context, delivery, promotion);
   if (input.status === "verified") assertReviewedAnswer(run, promotion, content);
   const earliest = Math.max(Number(message["created_at"]), Number(delivery?.["created_at"] ?? 0));
-  if (at < earliest) throw invalid("finishedAt", `a time from ${earliest}, when the message was committed`);
+  if (at < earliest)
+    throw invalidInput(
+      "runs.terminate",
+      "finishedAt",
+      `a time from ${earliest}, when the message was committed`,
+    );
   return settleCandidate(message, delivery, { content, verdict: promotion.metadata, at });
-}
-
-function invalid(field: string, expected: string): ValidationError {
-  return new ValidationError("invalid_input", `runs.terminate: ${field}: expected ${expected}`, {
-    field,
-    issues: [{ field, expected }],
-  });
 }
 
 function refuse(message: string, details: Row): LedgerConflictError {
@@ -75,7 +74,11 @@ function assertVerdictMetadata(
   if (!SETTLING.has(status)) throw refuse(`a run that ends ${status} settles no message`, { status });
   const reserved = RESERVED_METADATA.find((key) => Object.hasOwn(promotion.metadata, key));
   if (reserved !== undefined)
-    throw invalid(`messagePromotion.metadata.${reserved}`, "no such entry: only the ledger writes it");
+    throw invalidInput(
+      "runs.terminate",
+      `messagePromotion.metadata.${reserved}`,
+      "no such entry: only the ledger writes it",
+    );
   const expected: JsonObject = {
     review_status: status,
     gates_completion: true,
@@ -87,7 +90,11 @@ function assertVerdictMetadata(
   };
   for (const [key, value] of Object.entries(expected)) {
     if (promotion.metadata[key] !== value)
-      throw invalid(`messagePromotion.metadata.${key}`, `${JSON.stringify(value)}, as the run ends so`);
+      throw invalidInput(
+        "runs.terminate",
+        `messagePromotion.metadata.${key}`,
+        `${JSON.stringify(value)}, as the run ends so`,
+      );
   }
 }
 

@@ -10,7 +10,7 @@ import { requireSession, requireSoundBranch } from "../../ledger/sessions.ts";
 import type { Row } from "../../storage/database.ts";
 import type { Context, Handler } from "../command.ts";
 import { abandonHiddenRun } from "./abandon.ts";
-import { assertNoBarrier, assertReplayable, committed, keyReused, lastEvent } from "./guards.ts";
+import { assertReplayable, committed, keyReused, lastEvent } from "./guards.ts";
 
 type Input = ParsedOf<typeof runs.start>;
 
@@ -23,7 +23,7 @@ export const startRun: Handler<typeof runs.start> = (input, context) => {
   const branchId = input.branchId ?? rootFrameId;
   const requestSha256 = startDigest(input, branchId);
   requireSession(ledger.database, rootFrameId);
-  assertNoBarrier(ledger, rootFrameId);
+  ledger.assertNoBarrier(rootFrameId);
   const branch = requireSoundBranch(ledger, branchId, rootFrameId);
 
   const earlier = ledger.database.value(selectByKey, [rootFrameId, input.idempotencyKey]);
