@@ -6,6 +6,7 @@ import {
   ValidationError,
 } from "../src/protocol/errors.ts";
 import { commandNames, findCommand } from "../src/protocol/registry.ts";
+import { fromPort } from "../src/protocol/stream-port.ts";
 import {
   type Envelope,
   type Greeting,
@@ -70,7 +71,17 @@ export class Host implements HostApi {
   }
 
   execute(envelopes: readonly Envelope[]): Promise<readonly Reply<unknown>[]> {
-    return Promise.all(envelopes.map((envelope) => reply(() => this.#execute(envelope))));
+    return Promise.all(envelopes.map((envelope) => reply(() => this.#withStreams(envelope))));
+  }
+
+  async #withStreams(envelope: Envelope): Promise<unknown> {
+    const { input, streams } = openPorts(envelope.input);
+    try {
+      return await this.#execute({ ...envelope, input });
+    } finally {
+      // A stream that nobody began to read is given up, so that its source is let go; one that failed has ended.
+      for (const stream of streams) if (!stream.locked) await stream.cancel().catch(() => {});
+    }
   }
 
   close(): Promise<Reply<null>> {
@@ -123,6 +134,19 @@ export class Host implements HostApi {
     if (this.#open !== undefined && !this.#closed) return this.#open;
     throw new LedgerClosedError("ledger_closed", "the ledger is closed");
   }
+}
+
+/** The input with streams in place of the ports that stand for them. */
+function openPorts(input: unknown): { input: unknown; streams: ReadableStream[] } {
+  const fields = typeof input === "object" && input !== null ? Object.entries(input) : [];
+  const opened = fields
+    .filter((field): field is [string, MessagePort] => field[1] instanceof MessagePort)
+    .map(([name, port]) => [name, fromPort(port)] as const);
+  if (opened.length === 0) return { input, streams: [] };
+  return {
+    input: { ...(input as object), ...Object.fromEntries(opened) },
+    streams: opened.map(([, stream]) => stream),
+  };
 }
 
 interface OpenHost {

@@ -1,6 +1,7 @@
 import { invalidInput, LedgerClosedError, type ValidationError } from "../protocol/errors.ts";
+import { toPort } from "../protocol/stream-port.ts";
 import type { Envelope } from "../protocol/wire.ts";
-import { Outbox, streamsIn } from "./outbox.ts";
+import { Outbox } from "./outbox.ts";
 import type { WorkerLink } from "./worker-link.ts";
 
 /** The way of a tab's commands to the worker and back. */
@@ -46,11 +47,18 @@ export class CommandChannel {
 
 /** The input as it is now: what its owner changes before it is sent stays out. */
 function snapshot(command: string, input: unknown): unknown {
-  try {
-    return structuredClone(input, { transfer: streamsIn(input) });
-  } catch {
+  const fields = typeof input === "object" && input !== null ? Object.entries(input) : undefined;
+  if (!(fields?.every(([, value]) => isCloneable(value)) ?? isCloneable(input)))
     throw uncloneableInput(command, input);
-  }
+  if (fields === undefined) return input;
+  const streams = fields.filter((field): field is [string, ReadableStream] => isStream(field[1]));
+  const rest = fields.filter(([, value]) => !isStream(value));
+  const ports = streams.map(([name, stream]) => [name, toPort(stream)]);
+  return { ...structuredClone(Object.fromEntries(rest)), ...Object.fromEntries(ports) };
+}
+
+function isStream(value: unknown): value is ReadableStream {
+  return value instanceof ReadableStream;
 }
 
 /** The refusal of an input that can't be sent, naming its first field that can't. */
@@ -62,7 +70,7 @@ function uncloneableInput(command: string, input: unknown): ValidationError {
 }
 
 function isCloneable(value: unknown): boolean {
-  if (value instanceof ReadableStream) return !value.locked;
+  if (isStream(value)) return !value.locked;
   try {
     structuredClone(value);
     return true;

@@ -4,10 +4,10 @@ import type { Envelope, Reply } from "../protocol/wire.ts";
 
 type Send = (envelopes: readonly Envelope[]) => Promise<readonly Reply<unknown>[]>;
 
-/** The streams among the fields of an input: they can't be copied, only handed over. */
-export function streamsIn(input: unknown): ReadableStream[] {
+/** The ports among the fields of an input, behind which streams are: they can't be copied, only handed over. */
+function portsIn(input: unknown): MessagePort[] {
   const fields = typeof input === "object" && input !== null ? Object.values(input) : [];
-  return fields.filter((value) => value instanceof ReadableStream);
+  return fields.filter((value) => value instanceof MessagePort);
 }
 
 interface Letter {
@@ -37,8 +37,8 @@ export class Outbox {
     this.#letters = [];
     try {
       const envelopes = letters.map(({ envelope }) => envelope);
-      const streams = envelopes.flatMap(({ input }) => streamsIn(input));
-      const replies = await this.#send(transfer(envelopes, streams));
+      const ports = envelopes.flatMap(({ input }) => portsIn(input));
+      const replies = await this.#send(transfer(envelopes, ports));
       letters.forEach(({ resolve, reject }, index) => {
         const reply = replies[index];
         if (reply !== undefined) resolve(reply);

@@ -10,7 +10,9 @@ import {
   type Bytes,
   bytesOf,
   chunksOf,
+  chunksOfFile,
   digestBlob,
+  digestFile,
   digestWhole,
   RunningDigest,
   WHOLE_LIMIT_BYTES,
@@ -123,7 +125,7 @@ export class BlobStore {
    * @throws StorageUnavailableError the files failed.
    */
   async open(sha256: Sha256): Promise<File> {
-    const file = await this.#find(sha256);
+    const file = (await this.#find(sha256))?.file;
     if (file !== undefined) return file;
     throw new NotFoundError("blob_missing", `the blob ${sha256} is not in the store`, {
       field: "sha256",
@@ -261,28 +263,29 @@ export class BlobStore {
       }
       // A crash in here leaves a damaged blob, which `check` reports and the next `put` replaces.
       const copy = await fan.getFileHandle(sha256, { create: true });
-      await writeDurably(copy, chunksOf(await handle.getFile()));
+      await writeDurably(copy, chunksOfFile(handle));
       if (!(await readsBack(copy, written))) throw notStored(written);
     });
   }
 
   async #read(sha256: Sha256, sizeBytes?: number): Promise<BlobState> {
-    const file = await this.#find(sha256);
-    if (file === undefined) return "missing";
-    if (sizeBytes !== undefined && file.size !== sizeBytes) return "damaged";
+    const found = await this.#find(sha256);
+    if (found === undefined) return "missing";
+    if (sizeBytes !== undefined && found.file.size !== sizeBytes) return "damaged";
     try {
-      return (await digestBlob(file)) === sha256 ? "ok" : "damaged";
+      return (await digestFile(found.handle)) === sha256 ? "ok" : "damaged";
     } catch {
       // A file that is there and can't be read is no use, whatever the reason.
       return "damaged";
     }
   }
 
-  async #find(sha256: Sha256): Promise<File | undefined> {
+  async #find(sha256: Sha256): Promise<{ handle: FileSystemFileHandle; file: File } | undefined> {
     requireSha256(sha256);
     try {
       const fan = await this.#blobs.getDirectoryHandle(sha256.slice(0, 2));
-      return await (await fan.getFileHandle(sha256)).getFile();
+      const handle = await fan.getFileHandle(sha256);
+      return { handle, file: await handle.getFile() };
     } catch (error) {
       if (isNotFound(error)) return undefined;
       throw fileError(error, `opening the blob ${sha256}`);

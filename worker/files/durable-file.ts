@@ -1,33 +1,36 @@
 import type { Sha256 } from "../../src/proof/sha256.ts";
 import { StorageFullError } from "../../src/protocol/errors.ts";
-import { type Bytes, bytesOf, digestWhole } from "./digest.ts";
+import { type Bytes, bytesOf, chunksOfFile, digestWhole } from "./digest.ts";
 import { fileError } from "./file-error.ts";
 import "./opfs.ts";
 
 /** What was written to a file, to be compared with what it holds. */
 export interface Written {
   readonly sizeBytes: number;
-  /** The chunks in order, each with its own digest: those the browser computes itself, which it can't for all in one. */
-  readonly chunks: readonly { readonly length: number; readonly sha256: Sha256 }[];
+  /** Of its chunks, in order: those the browser computes itself, which it can't for all in one. */
+  readonly digests: readonly Sha256[];
 }
 
-/** Writes all chunks to a new file, flushes them to the disk and closes it. Errors in getting chunks pass unchanged. */
+/**
+ * Writes all chunks to a new file, flushes them to the disk and closes it. Several chunks must be those of `chunksOf`.
+ * Errors in getting chunks pass unchanged.
+ */
 export async function writeDurably(
   handle: FileSystemFileHandle,
   source: AsyncIterable<Bytes> | Iterable<Bytes>,
 ): Promise<Written> {
   const access = await storing(() => handle.createSyncAccessHandle());
   try {
-    const chunks: Written["chunks"][number][] = [];
+    const digests: Sha256[] = [];
     let sizeBytes = 0;
     await storing(() => access.truncate(0));
     for await (const chunk of source) {
       await storing(() => writeAll(access, chunk, sizeBytes));
-      chunks.push({ length: chunk.length, sha256: await digestWhole(chunk) });
+      digests.push(await digestWhole(chunk));
       sizeBytes += chunk.length;
     }
     await storing(() => access.flush());
-    return { sizeBytes, chunks };
+    return { sizeBytes, digests };
   } finally {
     access.close();
   }
@@ -51,12 +54,10 @@ export function readsBack(handle: FileSystemFileHandle, written: Written): Promi
   return storing(async () => {
     const file = await handle.getFile();
     if (file.size !== written.sizeBytes) return false;
-    let at = 0;
-    for (const { length, sha256 } of written.chunks) {
-      if ((await digestWhole(await bytesOf(file.slice(at, at + length)))) !== sha256) return false;
-      at += length;
-    }
-    return true;
+    const chunks = written.digests.length === 1 ? [await bytesOf(file)] : chunksOfFile(handle);
+    const digests: Sha256[] = [];
+    for await (const chunk of chunks) digests.push(await digestWhole(chunk));
+    return digests.join() === written.digests.join();
   });
 }
 
