@@ -10,7 +10,7 @@ import {
 import type { Context, Handler } from "../command.ts";
 
 // As the partial index has it, so that settled messages cost nothing.
-const selectCandidates = `SELECT message_id FROM messages
+export const selectCandidates = `SELECT message_id FROM messages
   WHERE role = 'assistant' AND json_valid(metadata) AND metadata ->> 'review_status' = 'candidate'
   ORDER BY created_at, message_id`;
 
