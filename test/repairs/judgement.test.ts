@@ -81,16 +81,16 @@ describe.each(BATCHES)("a batch of tool calls of kind %s", (kind) => {
       ["failed"],
     ],
     [
-      "with an effectful call whose failure says nothing of its effect proves nothing",
+      "with an effectful call whose failure says nothing of its effect is unknown",
       [writes(), result("error")],
       [],
-      [],
+      ["outcome_unknown"],
     ],
     [
-      "with one failed call, and one of whose effect nothing is said, proves nothing",
+      "with one failed call, and one of whose effect nothing is said, is unknown",
       [writes(), result(FAILED_WITHOUT_EFFECT), writes("b"), result("ok", "b")],
       [],
-      [],
+      ["outcome_unknown"],
     ],
     [
       "with one failed call, and one that says it committed, failed",
@@ -390,10 +390,10 @@ describe.each(CELLS)("a group of kind %s", (kind) => {
       ["failed"],
     ],
     [
-      "with a call that failed with who knows what effect, its attempt failed, proves nothing",
+      "with a call that failed with who knows what effect, its attempt failed, is unknown",
       [writes(), result("error")],
       [attempt("failed")],
-      [],
+      ["outcome_unknown"],
     ],
     ["with an effectful call without result or attempt is unknown", [writes()], [], ["outcome_unknown"]],
     [

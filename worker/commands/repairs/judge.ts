@@ -71,9 +71,14 @@ function failureRefusal({ kind, events, attempts }: GroupLedger): string | undef
     return "an attempt succeeded";
   if (isUnderTerminated(actions)) return "a proposed action has no result";
   if (actions.some((action) => action.unknown)) return "how an action ended is unknown";
-  return actions.some((action) => action.proposed > 0 && action.hasEffect && !action.commitKnown)
+  return actions.some(mayHaveCommitted)
     ? "an action may have had an effect: its result does not say whether the output was committed"
     : undefined;
+}
+
+/** What was proposed could have an effect, and nothing says whether it had. */
+function mayHaveCommitted({ proposed, hasEffect, commitKnown }: Action): boolean {
+  return proposed > 0 && hasEffect && !commitKnown;
 }
 
 /** Whether something in the group is known to have failed. */
@@ -103,10 +108,13 @@ export function hasCommittedEffect({ events }: GroupLedger): boolean {
 
 /**
  * Whether nobody can say what the group did: an attempt ended unknown or was cut off after it had started, or an
- * effectful action has an unknown result, or none at all and no attempt that would speak for it.
+ * effectful action has an unknown result, or none at all and no attempt that would speak for it. Nor can anybody where
+ * something failed and nothing says whether such an action was committed: the repair could not end at all otherwise.
  */
 export function isUncertain({ events, attempts }: GroupLedger): boolean {
   if (attempts.some(isCutOff)) return true;
+  const actions = actionsOf(events);
+  if (actions.some(({ failed }) => failed) && actions.some(mayHaveCommitted)) return true;
   const effectful = new Set<string>();
   const proposed = new Map<string, number>();
   const ended = new Map<string, number>();
