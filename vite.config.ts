@@ -27,7 +27,7 @@ export default defineConfig({
         test: {
           name: "browser",
           include: [
-            "test/{conformance,properties,host,tamper,history,files,repairs,deliveries}/**/*.test.ts",
+            "test/{conformance,properties,host,tabs,tamper,history,files,repairs,deliveries}/**/*.test.ts",
           ],
           testTimeout: 60_000,
           browser: {

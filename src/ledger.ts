@@ -1,11 +1,15 @@
 import { CommandChannel } from "./connection/command-channel.ts";
+import { Connection } from "./connection/connection.ts";
 import { type Tab, takeTabLock } from "./connection/tab.ts";
-import { WorkerLink } from "./connection/worker-link.ts";
+import type { HostIdentity } from "./protocol/channel.ts";
 import type { CommandDefinition, InputOf, ResultOf } from "./protocol/command.ts";
 import { invalidInput } from "./protocol/errors.ts";
+import type { StoredEvent } from "./protocol/events.ts";
+import type { RecoveryReport } from "./protocol/recovery.ts";
 import type { Registry } from "./protocol/registry.ts";
 import type { VerificationReport } from "./protocol/verification.ts";
 import type { OpenRequest, StorageChoice, StorageReport } from "./protocol/wire.ts";
+import { type EventStore, EventWatch, type Subscription, type SubscriptionScope } from "./subscription.ts";
 
 export interface OpenOptions {
   /** Which ledger of this origin: letters, digits, `.`, `_`, `-`, at most 64, starting with a letter or digit. */
@@ -17,7 +21,12 @@ export interface OpenOptions {
   readonly storage?: StorageChoice;
   /** Lets `auto` go on in memory where the browser has no durable storage. Default: false. */
   readonly allowMemory?: boolean;
-  /** How long to wait for a tab that is closing to give the ledger up, in milliseconds. Default: 5000. */
+  /**
+   * `automatic` (the default) closes what tabs that are gone left unfinished: when the database is opened, and the
+   * moment that a tab goes. `manual` leaves that to `ledger.recovery`.
+   */
+  readonly recovery?: "automatic" | "manual";
+  /** How long to wait for the tab that has the ledger open to answer, or to give it up, in milliseconds. Default: 5000. */
   readonly hostWaitMs?: number;
   /** How long a command may take, in milliseconds. Default: 30000. */
   readonly deadlineMs?: number;
@@ -41,13 +50,37 @@ type Families = {
   };
 };
 
+/** What can be watched of events, besides the commands that read them. */
+interface EventSubscriptions {
+  /**
+   * Events as they are committed, in every tab: with `onEvent` it is called with each, else loop over the answer with
+   * `for await`. None is missed and none given twice, also when the host changes; begin with the last cursor that you
+   * have to go on where you were. A subscription ends with `close()`, or with the ledger.
+   */
+  subscribe(scope: SubscriptionScope, onEvent?: (event: StoredEvent) => void): Subscription;
+  /** The events of a session or branch as a store in the shape that `useSyncExternalStore` takes. */
+  store(scope: SubscriptionScope): EventStore;
+}
+
+/** What the ledger closed by itself after tabs were gone. */
+interface RecoveryReports {
+  /** The newest report since this tab opened the ledger; null when nothing had to be closed. */
+  readonly lastReport: RecoveryReport | null;
+  /** Calls back with each report, in every tab, until the answer is called. */
+  onReport(listener: (report: RecoveryReport) => void): () => void;
+}
+
 /** An open ledger. Every method of a family is one command; see `src/protocol` for each one's contract. */
-export interface Ledger extends Families, AsyncDisposable {
+export interface Ledger extends Omit<Families, "events" | "recovery">, AsyncDisposable {
+  readonly events: Families["events"] & EventSubscriptions;
+  readonly recovery: Families["recovery"] & RecoveryReports;
   readonly name: string;
   /** This tab's id: the owner of the runs that it starts. */
   readonly instanceId: string;
   /** Where the ledger lives and what that promises, as of opening. */
   readonly storage: StorageReport;
+  /** The tab whose worker owns the database just now; null for a ledger in memory. */
+  host(): HostIdentity | null;
   /** Checks the whole database: every journal, every row it commits to, every run. */
   verify(): Promise<VerificationReport>;
   /** Finishes what is under way, closes the database and gives the tab's locks back. Can be called again. */
@@ -56,9 +89,6 @@ export interface Ledger extends Families, AsyncDisposable {
 
 const DEFAULT_HOST_WAIT_MS = 5_000;
 const DEFAULT_DEADLINE_MS = 30_000;
-
-/** Starting SQLite and waiting for files to drain may take this much longer than the wait for the lock. */
-const OPENING_LIMIT_MS = 45_000;
 
 /**
  * Opens the ledger of that name, making it if there is none.
@@ -76,38 +106,24 @@ export async function openLedger(options: OpenOptions): Promise<Ledger> {
   return ledger;
 }
 
-/** Opens a ledger in the worker that `spawn` makes. The link serves what a special worker answers besides. */
+/** Opens a ledger in the worker that `spawn` makes. The connection serves what a special worker answers besides. */
 export async function connect(
   options: OpenOptions,
   spawn: () => Worker,
 ): Promise<{
   readonly ledger: Ledger;
-  readonly link: WorkerLink;
+  readonly connection: Connection;
   readonly tab: Tab;
   readonly deadlineMs: number;
 }> {
-  const request = openRequest(options);
+  const checked = openRequest(options);
   const deadlineMs = options.deadlineMs ?? DEFAULT_DEADLINE_MS;
-  const tab = await takeTabLock(request.name);
-  let link: WorkerLink | undefined;
+  const tab = await takeTabLock(checked.name);
   try {
-    const started = new WorkerLink(chooseWorker(options, spawn));
-    link = started;
-    const { commands } = await started.greet();
-    const opening = `opening ledger "${request.name}"`;
-    const storage = await started.call(
-      () => started.remote.open(request),
-      opening,
-      request.hostWaitMs + OPENING_LIMIT_MS,
-    );
-    return {
-      ledger: makeLedger({ name: request.name, tab, link: started, storage, commands, deadlineMs }),
-      link,
-      tab,
-      deadlineMs,
-    };
+    const request = { ...checked, instanceId: tab.instanceId };
+    const { ledger, connection } = await makeLedger(request, tab, chooseWorker(options, spawn), deadlineMs);
+    return { ledger, connection, tab, deadlineMs };
   } catch (error) {
-    link?.terminate();
     await tab.release();
     throw error;
   }
@@ -122,8 +138,9 @@ function chooseWorker({ worker, workerUrl }: OpenOptions, spawn: () => Worker): 
 const LEDGER_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const STORAGE_CHOICES: readonly StorageChoice[] = ["auto", "opfs", "memory"];
 
-function openRequest(options: OpenOptions): OpenRequest {
+function openRequest(options: OpenOptions): Omit<OpenRequest, "instanceId" | "workerId"> {
   const { name, storage = "auto", allowMemory = false, hostWaitMs = DEFAULT_HOST_WAIT_MS, wasmUrl } = options;
+  const { recovery = "automatic" } = options;
   if (typeof name !== "string" || !LEDGER_NAME.test(name)) {
     throw invalidInput(
       "openLedger",
@@ -133,6 +150,8 @@ function openRequest(options: OpenOptions): OpenRequest {
   }
   if (!STORAGE_CHOICES.includes(storage))
     throw invalidInput("openLedger", "storage", `one of ${STORAGE_CHOICES.join(", ")}`);
+  if (recovery !== "automatic" && recovery !== "manual")
+    throw invalidInput("openLedger", "recovery", "automatic or manual");
   for (const [field, limit] of [
     ["hostWaitMs", hostWaitMs],
     ["deadlineMs", options.deadlineMs ?? 1],
@@ -142,6 +161,7 @@ function openRequest(options: OpenOptions): OpenRequest {
   }
   return {
     name,
+    recovery,
     storage,
     allowMemory,
     hostWaitMs,
@@ -149,46 +169,82 @@ function openRequest(options: OpenOptions): OpenRequest {
   };
 }
 
-interface Parts {
-  readonly name: string;
-  readonly tab: Tab;
-  readonly link: WorkerLink;
-  readonly storage: StorageReport;
-  readonly commands: readonly string[];
-  readonly deadlineMs: number;
-}
-
 type AnyMethod = (input?: unknown) => Promise<unknown>;
 
 /** The methods follow from the commands that the worker says it has: the page carries no list of its own. */
-function makeLedger({ name, tab, link, storage, commands, deadlineMs }: Parts): Ledger {
-  const channel = new CommandChannel(link, tab.instanceId, deadlineMs);
+async function makeLedger(
+  request: Omit<OpenRequest, "workerId">,
+  tab: Tab,
+  spawn: () => Worker,
+  deadlineMs: number,
+): Promise<{ ledger: Ledger; connection: Connection }> {
+  let host: HostIdentity | null = null;
+  let lastReport: RecoveryReport | null = null;
+  const connection = await Connection.open(request, spawn, (notice) => {
+    if (notice.kind === "host") host = { instanceId: notice.instanceId, epoch: notice.epoch };
+    if (notice.kind === "recovered") lastReport = notice.report;
+  });
+  host ??= connection.joined.host;
+  lastReport ??= connection.joined.recovered;
+  const channel = new CommandChannel(connection, tab.instanceId, deadlineMs, () => host);
   const families: Record<string, Record<string, AnyMethod>> = {};
-  for (const command of commands) {
+  for (const command of connection.commands) {
     const [family = "", method = ""] = command.split(".");
     families[family] = { ...families[family], [method]: (input) => channel.execute(command, input) };
   }
-  const { verification, ...others } = families;
+  const { verification, recovery, events, ...others } = families;
+  const watch = new EventWatch(
+    (input) => channel.execute("events.list", input) as Promise<StoredEvent[]>,
+    connection,
+  );
   let closing: Promise<void> | undefined;
   const close = (): Promise<void> => {
-    closing ??= shutDown(channel, link, tab, deadlineMs);
+    watch.close();
+    closing ??= shutDown(channel, connection, tab, deadlineMs);
     return closing;
   };
-  const own = { name, instanceId: tab.instanceId, storage, close, [Symbol.asyncDispose]: close };
-  return { ...others, verify: verification?.["verify"], ...own } as unknown as Ledger;
+  const ledger = {
+    ...others,
+    events: {
+      ...events,
+      subscribe: watch.subscribe.bind(watch),
+      store: watch.store.bind(watch),
+    },
+    recovery: {
+      ...recovery,
+      get lastReport() {
+        return lastReport;
+      },
+      onReport: (listener: (report: RecoveryReport) => void) =>
+        connection.onNotice((notice) => {
+          if (notice.kind === "recovered") listener(notice.report);
+        }),
+    },
+    verify: verification?.["verify"],
+    name: request.name,
+    instanceId: tab.instanceId,
+    storage: connection.joined.storage,
+    host: () => host,
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+  return { ledger: ledger as unknown as Ledger, connection };
 }
 
 async function shutDown(
   channel: CommandChannel,
-  link: WorkerLink,
+  connection: Connection,
   tab: Tab,
   deadlineMs: number,
 ): Promise<void> {
   try {
     await channel.close();
+    if (connection.isEnding) return;
+    const link = await connection.link();
+    connection.expectEnd();
     await link.call(() => link.remote.close(), "closing the ledger", deadlineMs);
   } finally {
-    link.terminate();
+    connection.terminate();
     await tab.release();
   }
 }

@@ -1,6 +1,7 @@
 import type { Remote } from "comlink";
 import { connect, type Ledger, type OpenOptions } from "./ledger.ts";
-import type { FaultPoint, HoldPoint, SqlRow, SqlValue, TestingHostApi } from "./protocol/testing-wire.ts";
+import type { FaultPoint, HoldPoint, SqlRow, SqlValue, TestingWorkerApi } from "./protocol/testing-wire.ts";
+import type { Reply } from "./protocol/wire.ts";
 
 export type { FaultPoint, HoldPoint, SqlRow, SqlValue };
 
@@ -14,6 +15,8 @@ export interface TestingTools {
   holdNext(point: HoldPoint): Promise<void>;
   /** Ends the worker and gives up the tab's lock at once, in the middle of whatever it does, as a dying tab would. */
   kill(): Promise<void>;
+  /** Ends the worker alone, as a crash of it would: the page starts another and goes on. */
+  crash(): Promise<void>;
   /** Fixes the ledger's clock at some milliseconds; null lets it run again. */
   setClock(now: number | null): Promise<void>;
 }
@@ -29,25 +32,34 @@ export interface TestLedger extends Ledger {
  * @throws what `openLedger` throws
  */
 export async function openTestLedger(options: OpenOptions): Promise<TestLedger> {
-  const { ledger, link, tab, deadlineMs } = await connect(
+  const { ledger, connection, tab, deadlineMs } = await connect(
     options,
     () => new Worker(new URL("../worker/testing.ts", import.meta.url), { type: "module" }),
   );
-  const remote = link.remote as unknown as Remote<TestingHostApi>;
+  const ask = async <Value>(
+    what: string,
+    invoke: (remote: Remote<TestingWorkerApi>) => Promise<Reply<Value>>,
+  ): Promise<Value> => {
+    const link = await connection.link();
+    return link.call(() => invoke(link.remote as unknown as Remote<TestingWorkerApi>), what, deadlineMs);
+  };
   const testing: TestingTools = {
-    sql: (text, parameters = []) => link.call(() => remote.sql(text, parameters), "testing.sql", deadlineMs),
+    sql: (text, parameters = []) => ask("testing.sql", (remote) => remote.sql(text, parameters)),
     async failNext(point, subject) {
-      await link.call(() => remote.failNext(point, subject ?? null), "testing.failNext", deadlineMs);
+      await ask("testing.failNext", (remote) => remote.failNext(point, subject ?? null));
     },
     async holdNext(point) {
-      await link.call(() => remote.holdNext(point), "testing.holdNext", deadlineMs);
+      await ask("testing.holdNext", (remote) => remote.holdNext(point));
     },
     async kill() {
-      link.terminate();
+      connection.terminate();
       await tab.release();
     },
+    async crash() {
+      connection.crash();
+    },
     async setClock(now) {
-      await link.call(() => remote.setClock(now), "testing.setClock", deadlineMs);
+      await ask("testing.setClock", (remote) => remote.setClock(now));
     },
   };
   return { ...ledger, testing };

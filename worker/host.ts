@@ -1,27 +1,15 @@
 import type * as z from "zod";
-import {
-  HostUnavailableError,
-  LedgerClosedError,
-  StorageUnavailableError,
-  ValidationError,
-} from "../src/protocol/errors.ts";
-import { commandNames, findCommand } from "../src/protocol/registry.ts";
-import { fromPort } from "../src/protocol/stream-port.ts";
-import {
-  type Envelope,
-  type Greeting,
-  type HostApi,
-  type OpenRequest,
-  type Reply,
-  type StorageReport,
-  WIRE_VERSION,
-} from "../src/protocol/wire.ts";
+import { sha256 } from "../src/proof/sha256.ts";
+import { LedgerClosedError, ValidationError } from "../src/protocol/errors.ts";
+import { findCommand } from "../src/protocol/registry.ts";
+import type { Envelope, OpenRequest, Reply, StorageReport } from "../src/protocol/wire.ts";
 import type { Context, FaultPoints } from "./commands/command.ts";
 import { findHandler, type ParsedHandler } from "./commands/index.ts";
 import { assertReferences, assertTrees } from "./commands/references.ts";
 import { Files } from "./files/files.ts";
 import { Ledger } from "./ledger/ledger.ts";
 import { CommandQueue } from "./queue.ts";
+import { Epoch, Receipts } from "./receipts.ts";
 import { reply } from "./reply.ts";
 import type { Database } from "./storage/database.ts";
 import { type OpenedStorage, openStorage } from "./storage/open.ts";
@@ -32,161 +20,120 @@ export interface HostSurroundings {
   readonly faults: FaultPoints;
 }
 
-/** The host's side of one ledger: boot, the way of a command, shutdown. */
-export class Host implements HostApi {
+/** The one owner of a ledger's database: carries commands out, from whichever tab they come. */
+export class Host {
+  readonly storage: StorageReport;
+  readonly epoch: number;
+  readonly ledger: Ledger;
+  readonly receipts: Receipts;
+  readonly queue: CommandQueue;
+  readonly #opened: OpenedStorage;
+  readonly #files: Files;
   readonly #surroundings: HostSurroundings;
-  #open: OpenHost | undefined;
+  /** Commands that are being carried out: one that is sent again meanwhile gets the same answer. */
+  readonly #underWay = new Map<string, Promise<Reply<unknown>>>();
   #closed = false;
 
-  constructor(surroundings: HostSurroundings) {
+  /**
+   * Opens the database. For a ledger that is kept the caller must hold the host's Web Lock.
+   *
+   * @param onChanged told after each commit, with the sessions that were written to
+   * @throws what `openStorage` throws
+   */
+  static async open(
+    request: OpenRequest,
+    surroundings: HostSurroundings,
+    onChanged: (rootFrameIds: readonly string[]) => void,
+  ): Promise<Host> {
+    return new Host(request, await openStorage(request), surroundings, onChanged);
+  }
+
+  private constructor(
+    { instanceId }: OpenRequest,
+    opened: OpenedStorage,
+    surroundings: HostSurroundings,
+    onChanged: (rootFrameIds: readonly string[]) => void,
+  ) {
+    const { database, report, filesDirectory } = opened;
+    const epoch = new Epoch(database, instanceId, surroundings.now());
+    this.#opened = opened;
     this.#surroundings = surroundings;
-  }
-
-  greet(): Greeting {
-    return { wireVersion: WIRE_VERSION, commands: commandNames };
-  }
-
-  open(request: OpenRequest): Promise<Reply<StorageReport>> {
-    return reply(async () => {
-      if (this.#open !== undefined || this.#closed)
-        throw new LedgerClosedError("worker_used", "this worker was opened before");
-      const releaseLock = request.storage === "memory" ? () => {} : await takeHostLock(request);
-      try {
-        const storage = await openStorage(request);
-        const ledger = new Ledger(storage.database, randomHex);
-        const files = new Files(storage.filesDirectory);
-        this.#open = {
-          storage,
-          ledger,
-          files,
-          queue: new CommandQueue(storage.database, ledger),
-          releaseLock,
-        };
-        return storage.report;
-      } catch (error) {
-        releaseLock();
-        throw error;
-      }
+    this.storage = report;
+    this.epoch = epoch.number;
+    this.ledger = new Ledger(database, randomHex);
+    this.receipts = new Receipts(database);
+    this.queue = new CommandQueue(this.ledger, this.receipts, epoch, () => {
+      const touched = this.ledger.takeTouched();
+      if (touched.length > 0) onChanged(touched);
     });
+    this.#files = new Files(filesDirectory);
   }
 
-  execute(envelopes: readonly Envelope[]): Promise<readonly Reply<unknown>[]> {
-    return Promise.all(envelopes.map((envelope) => reply(() => this.#withStreams(envelope))));
-  }
-
-  async #withStreams(envelope: Envelope): Promise<unknown> {
-    const { input, streams } = openPorts(envelope.input);
-    try {
-      return await this.#execute({ ...envelope, input });
-    } finally {
-      // A stream that nobody began to read is given up, so that its source is let go; one that failed has ended.
-      for (const stream of streams) if (!stream.locked) await stream.cancel().catch(() => {});
-    }
-  }
-
-  close(): Promise<Reply<null>> {
-    return reply(async () => {
-      this.#closed = true;
-      const open = this.#open;
-      if (open === undefined) return null;
-      await open.queue.drained();
-      this.#open = undefined;
-      open.storage.close();
-      open.releaseLock();
-      return null;
+  /** Carries a command out, once, however often it is sent. Never rejects. */
+  execute(envelope: Envelope): Promise<Reply<unknown>> {
+    const { operationId } = envelope;
+    const underWay = this.#underWay.get(operationId);
+    if (underWay !== undefined) return underWay;
+    const answer = reply(async () => {
+      const value = await this.#execute(envelope);
+      await this.#surroundings.faults.hold("host.answer");
+      return value;
     });
+    this.#underWay.set(operationId, answer);
+    return answer.finally(() => this.#underWay.delete(operationId));
+  }
+
+  /** Finishes what is queued, closes the database and gives its files back. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.queue.drained();
+    this.#opened.close();
   }
 
   /** Runs work on the connection between commands, as a stranger to the ledger would. For tests. */
   onConnection<Result>(work: (database: Database) => Result): Promise<Result> {
-    const { queue, storage } = this.#requireOpen();
-    return queue.runOutside(() => work(storage.database));
+    return this.queue.runOutside(() => work(this.#opened.database));
+  }
+
+  /** What a command works with; its ids follow from its operation, so that a second try makes the same. */
+  contextOf({ operationId, ownerInstanceId }: Pick<Envelope, "operationId" | "ownerInstanceId">): Context {
+    let made = 0;
+    return {
+      ledger: this.ledger,
+      caller: { operationId, ownerInstanceId, acts: "for itself" },
+      now: this.#surroundings.now,
+      newId: (prefix) => prefix + sha256(`${operationId}:${made++}`).slice(0, 20),
+      faults: this.#surroundings.faults,
+    };
   }
 
   async #execute(envelope: Envelope): Promise<unknown> {
-    const { ledger, queue, files } = this.#requireOpen();
+    if (this.#closed) throw new LedgerClosedError("ledger_closed", "the ledger is closed");
     const { handler, input } = parse(envelope);
-    const { operationId, ownerInstanceId } = envelope;
-    const context: Context = {
-      ledger,
-      caller: { operationId, ownerInstanceId, acts: "for itself" },
-      now: this.#surroundings.now,
-      newId: (prefix) => prefix + randomHex(),
-      faults: this.#surroundings.faults,
-    };
+    const { ledger, queue } = this;
     const check = () => assertReferences(ledger.database, envelope.command, input);
     if (typeof handler === "function") {
-      return queue.run(() => {
+      const work = () => {
         check();
-        return handler(input, context);
-      });
+        return handler(input, this.contextOf(envelope));
+      };
+      return queue.run(work, envelope);
     }
-    await queue.run(check);
-    await assertTrees(files, envelope.command, input);
+    const context = this.contextOf(envelope);
+    const answered = await queue.run(() => {
+      const found = this.receipts.find(envelope);
+      if (found === undefined) check();
+      return found;
+    });
+    if (answered !== undefined) return answered.value;
+    await assertTrees(this.#files, envelope.command, input);
     return handler.task(input, {
       transact: (work) => queue.run(() => work(context)),
-      files,
+      conclude: (work) => queue.run(() => work(context), envelope),
+      files: this.#files,
       faults: this.#surroundings.faults,
     });
   }
-
-  #requireOpen(): OpenHost {
-    if (this.#open !== undefined && !this.#closed) return this.#open;
-    throw new LedgerClosedError("ledger_closed", "the ledger is closed");
-  }
-}
-
-/** The input with streams in place of the ports that stand for them. */
-function openPorts(input: unknown): { input: unknown; streams: ReadableStream[] } {
-  const fields = typeof input === "object" && input !== null ? Object.entries(input) : [];
-  const opened = fields
-    .filter((field): field is [string, MessagePort] => field[1] instanceof MessagePort)
-    .map(([name, port]) => [name, fromPort(port)] as const);
-  if (opened.length === 0) return { input, streams: [] };
-  return {
-    input: { ...(input as object), ...Object.fromEntries(opened) },
-    streams: opened.map(([, stream]) => stream),
-  };
-}
-
-interface OpenHost {
-  readonly storage: OpenedStorage;
-  readonly ledger: Ledger;
-  readonly queue: CommandQueue;
-  readonly files: Files;
-  readonly releaseLock: () => void;
-}
-
-/**
- * The exclusive right to the ledger's files, held until released. It must be held before the files are touched:
- * a second installation of the pool can destroy the first one's database.
- */
-function takeHostLock({ name, hostWaitMs }: OpenRequest): Promise<() => void> {
-  const lock = `countersign:${name}:host`;
-  return new Promise((resolve, reject) => {
-    const waiting = new AbortController();
-    // Chromium may never answer a request that is aborted while it is on its way, so the wait ends here as well.
-    const timer = setTimeout(() => {
-      reject(
-        new HostUnavailableError(
-          "ledger_open_elsewhere",
-          `ledger "${name}" is open in another tab or worker; close it there and try again`,
-          { name, lock, waitedMs: hostWaitMs },
-        ),
-      );
-      waiting.abort();
-    }, hostWaitMs);
-    const hold = (): Promise<void> | undefined => {
-      if (waiting.signal.aborted) return undefined;
-      clearTimeout(timer);
-      return new Promise((release) => resolve(release));
-    };
-    navigator.locks.request(lock, { signal: waiting.signal }, hold).catch((error: unknown) => {
-      clearTimeout(timer);
-      const message = `the browser refuses Web Locks: ${String(error)}`;
-      reject(new StorageUnavailableError("locks_unavailable", message, { reason: String(error) }));
-    });
-  });
 }
 
 function parse({ command, input }: Envelope): { handler: ParsedHandler; input: unknown } {

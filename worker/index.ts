@@ -1,5 +1,5 @@
 import { expose } from "comlink";
-import { Host } from "./host.ts";
+import { Endpoint } from "./endpoint.ts";
 
-/** The worker that owns the database. */
-expose(new Host({ now: Date.now, faults: { reach() {}, async hold() {} } }));
+/** The worker of a page. */
+expose(new Endpoint({ now: Date.now, faults: { reach() {}, async hold() {} } }));

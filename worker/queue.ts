@@ -1,4 +1,5 @@
 import type { Ledger } from "./ledger/ledger.ts";
+import type { Epoch, Receipt, Receipts } from "./receipts.ts";
 import type { Database } from "./storage/database.ts";
 
 /** More commands than this wait for the next commit, so that the first of a flood is not answered last. */
@@ -8,6 +9,8 @@ interface Job {
   readonly work: () => unknown;
   /** Whether the work is a command of the ledger; other work goes round it, as a stranger's would. */
   readonly isCommand: boolean;
+  /** Where its answer is kept, if it takes effect. */
+  readonly receipt: Receipt | undefined;
   readonly resolve: (value: never) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -19,25 +22,35 @@ interface Job {
 export class CommandQueue {
   readonly #database: Database;
   readonly #ledger: Ledger;
+  readonly #receipts: Receipts;
+  readonly #epoch: Epoch;
+  readonly #onCommitted: () => void;
   readonly #wakeUp = new MessageChannel();
   #waiting: Job[] = [];
   #scheduled = false;
   #onDrained: (() => void)[] = [];
 
-  constructor(database: Database, ledger: Ledger) {
-    this.#database = database;
+  /** @param onCommitted called after each commit, before its commands are answered */
+  constructor(ledger: Ledger, receipts: Receipts, epoch: Epoch, onCommitted: () => void) {
+    this.#database = ledger.database;
     this.#ledger = ledger;
+    this.#receipts = receipts;
+    this.#epoch = epoch;
+    this.#onCommitted = onCommitted;
     this.#wakeUp.port1.onmessage = () => this.#drain();
   }
 
-  /** Runs a command in the next batch; settles after its commit. */
-  run<Result>(work: () => Result): Promise<Result> {
-    return this.#enqueue(work, true);
+  /**
+   * Runs a command in the next batch; settles after its commit. With a receipt the answer is kept if the work wrote
+   * anything, and a command that was sent again is answered from there.
+   */
+  run<Result>(work: () => Result, receipt?: Receipt): Promise<Result> {
+    return this.#enqueue(work, true, receipt);
   }
 
   /** Runs work between batches, in no transaction. */
   runOutside<Result>(work: () => Result): Promise<Result> {
-    return this.#enqueue(work, false);
+    return this.#enqueue(work, false, undefined);
   }
 
   /** Resolves when nothing waits any more. */
@@ -46,9 +59,9 @@ export class CommandQueue {
     return new Promise((resolve) => this.#onDrained.push(resolve));
   }
 
-  #enqueue<Result>(work: () => Result, isCommand: boolean): Promise<Result> {
+  #enqueue<Result>(work: () => Result, isCommand: boolean, receipt: Receipt | undefined): Promise<Result> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ work, isCommand, resolve, reject });
+      this.#waiting.push({ work, isCommand, receipt, resolve, reject });
       this.#schedule();
     });
   }
@@ -87,6 +100,7 @@ export class CommandQueue {
     const settlements: (() => void)[] = [];
     try {
       this.#database.run("BEGIN IMMEDIATE");
+      this.#epoch.assertCurrent();
       for (const job of jobs) settlements.push(run(job));
       this.#database.run("COMMIT");
     } catch (error) {
@@ -95,8 +109,19 @@ export class CommandQueue {
       for (const job of jobs) job.reject(error);
       return "done";
     }
+    this.#onCommitted();
     for (const settle of settlements) settle();
     return "done";
+  }
+
+  #carryOut({ work, receipt }: Job): unknown {
+    if (receipt === undefined) return work();
+    const answered = this.#receipts.find(receipt);
+    if (answered !== undefined) return answered.value;
+    const changesBefore = this.#database.totalChanges();
+    const value = work();
+    if (this.#database.totalChanges() !== changesBefore) this.#receipts.keep(receipt, value);
+    return value;
   }
 
   /** Runs one command. Its refusal concerns only itself, unless it had written already. */
@@ -104,7 +129,7 @@ export class CommandQueue {
     this.#ledger.enter();
     const changesBefore = this.#database.totalChanges();
     try {
-      const value = job.work();
+      const value = this.#carryOut(job);
       this.#ledger.leave();
       return () => job.resolve(value as never);
     } catch (error) {
@@ -118,7 +143,7 @@ export class CommandQueue {
   #runInSavepoint(job: Job): () => void {
     this.#ledger.enter();
     try {
-      const value = this.#ledger.atomically(job.work);
+      const value = this.#ledger.atomically(() => this.#carryOut(job));
       this.#ledger.leave();
       return () => job.resolve(value as never);
     } catch (error) {

@@ -5,11 +5,11 @@ import type {
   HoldPoint,
   SqlRow,
   SqlValue,
-  TestingHostApi,
+  TestingWorkerApi,
 } from "../src/protocol/testing-wire.ts";
 import type { Reply } from "../src/protocol/wire.ts";
 import type { FaultPoints } from "./commands/command.ts";
-import { Host } from "./host.ts";
+import { Endpoint } from "./endpoint.ts";
 import { reply } from "./reply.ts";
 
 /** Fails as a locked database would, once, where a test asked for it. */
@@ -50,14 +50,14 @@ class TestFaults implements FaultPoints {
 let fixedNow: number | null = null;
 const faults = new TestFaults();
 
-/** The production host, with raw SQL on its connection, fault points and a fixed clock. */
-class TestingHost extends Host implements TestingHostApi {
+/** The production worker, with raw SQL on its connection, fault points and a fixed clock. */
+class TestingEndpoint extends Endpoint implements TestingWorkerApi {
   constructor() {
     super({ now: () => fixedNow ?? Date.now(), faults });
   }
 
   sql(text: string, parameters: readonly SqlValue[]): Promise<Reply<SqlRow[]>> {
-    return reply(() => this.onConnection((database) => database.all(text, parameters)));
+    return reply(() => this.host.onConnection((database) => database.all(text, parameters)));
   }
 
   failNext(point: FaultPoint, subject: string | null): Promise<Reply<null>> {
@@ -82,4 +82,4 @@ class TestingHost extends Host implements TestingHostApi {
   }
 }
 
-expose(new TestingHost());
+expose(new TestingEndpoint());

@@ -1,47 +1,101 @@
-import { invalidInput, LedgerClosedError, type ValidationError } from "../protocol/errors.ts";
+import type { HostIdentity } from "../protocol/channel.ts";
+import {
+  HostUnavailableError,
+  invalidInput,
+  LedgerClosedError,
+  type ValidationError,
+} from "../protocol/errors.ts";
 import { toPort } from "../protocol/stream-port.ts";
 import type { Envelope } from "../protocol/wire.ts";
-import { Outbox } from "./outbox.ts";
+import { type Connection, WorkerDiedError } from "./connection.ts";
+import { Outbox, portsIn } from "./outbox.ts";
 import type { WorkerLink } from "./worker-link.ts";
 
 /** The way of a tab's commands to the worker and back. */
 export class CommandChannel {
-  readonly #link: WorkerLink;
+  readonly #connection: Connection;
   readonly #ownerInstanceId: string;
   readonly #deadlineMs: number;
-  readonly #outbox: Outbox;
-  readonly #underWay = new Set<Promise<unknown>>();
+  readonly #host: () => HostIdentity | null;
+  readonly #outboxes = new WeakMap<WorkerLink, Outbox>();
+  /** Commands without an answer yet, by their numbers, lowest first. */
+  readonly #underWay = new Map<number, Promise<unknown>>();
+  #lastSequence = 0;
   #closed = false;
 
-  constructor(link: WorkerLink, ownerInstanceId: string, deadlineMs: number) {
-    this.#link = link;
+  /** @param host the tab that is the host, as far as it is known */
+  constructor(
+    connection: Connection,
+    ownerInstanceId: string,
+    deadlineMs: number,
+    host: () => HostIdentity | null,
+  ) {
+    this.#connection = connection;
     this.#ownerInstanceId = ownerInstanceId;
     this.#deadlineMs = deadlineMs;
-    this.#outbox = new Outbox((envelopes) => link.remote.execute(envelopes));
+    this.#host = host;
   }
 
-  /** Has a command carried out; gives its result or throws its refusal. */
+  /** Has a command carried out, once; gives its result or throws its refusal. */
   async execute(command: string, input: unknown): Promise<unknown> {
     if (this.#closed) throw new LedgerClosedError("ledger_closed", `${command}: the ledger is closed`);
-    const envelope: Envelope = {
+    const sequence = ++this.#lastSequence;
+    const sent = snapshot(command, input);
+    const answer = this.#send({
       operationId: crypto.randomUUID(),
       command,
-      input: snapshot(command, input),
+      input: sent,
       ownerInstanceId: this.#ownerInstanceId,
-    };
-    const answer = this.#link.call(() => this.#outbox.post(envelope), command, this.#deadlineMs);
-    this.#underWay.add(answer);
+      sequence,
+      settledBelow: this.#underWay.keys().next().value ?? sequence,
+    });
+    this.#underWay.set(sequence, answer);
     try {
       return await answer;
     } finally {
-      this.#underWay.delete(answer);
+      this.#underWay.delete(sequence);
     }
   }
 
   /** Takes no more commands; resolves when those that were issued before have been answered. */
   async close(): Promise<void> {
     this.#closed = true;
-    await Promise.allSettled(this.#underWay);
+    await Promise.allSettled(this.#underWay.values());
+  }
+
+  /** Sends a command, and again to the next worker if one dies before it answered. */
+  async #send(envelope: Envelope): Promise<unknown> {
+    for (let resent = false; ; resent = true) {
+      const link = await this.#connection.link();
+      const outbox = this.#outboxOf(link);
+      try {
+        const letter = { ...envelope, resent };
+        return await link.call(() => outbox.post(letter), envelope.command, this.#deadlineMs);
+      } catch (error) {
+        if (!(error instanceof WorkerDiedError)) throw this.#withHost(error);
+        if (portsIn(envelope.input).length > 0)
+          throw new HostUnavailableError(
+            "stream_lost",
+            `${envelope.command}: the ledger's worker ended while it read the stream; give it again`,
+          );
+      }
+    }
+  }
+
+  #outboxOf(link: WorkerLink): Outbox {
+    const outbox = this.#outboxes.get(link) ?? new Outbox((envelopes) => link.remote.execute(envelopes));
+    this.#outboxes.set(link, outbox);
+    return outbox;
+  }
+
+  /** A host that does not answer is named, so that its tab can be found. */
+  #withHost(error: unknown): unknown {
+    const host = this.#host();
+    if (!(error instanceof HostUnavailableError) || host === null) return error;
+    const { instanceId, epoch } = host;
+    const where = instanceId === this.#ownerInstanceId ? "this tab" : `tab ${instanceId}`;
+    const details = { ...error.details, hostInstanceId: instanceId, hostEpoch: epoch };
+    return new HostUnavailableError(error.code, `${error.message}; the host is ${where}`, details);
   }
 }
 
@@ -50,7 +104,7 @@ function snapshot(command: string, input: unknown): unknown {
   const fields = typeof input === "object" && input !== null ? Object.entries(input) : undefined;
   if (!(fields?.every(([, value]) => isCloneable(value)) ?? isCloneable(input)))
     throw uncloneableInput(command, input);
-  if (fields === undefined) return input;
+  if (!fields?.some(([, value]) => isStream(value))) return structuredClone(input);
   const streams = fields.filter((field): field is [string, ReadableStream] => isStream(field[1]));
   const rest = fields.filter(([, value]) => !isStream(value));
   const ports = streams.map(([name, stream]) => [name, toPort(stream)]);

@@ -5,7 +5,7 @@ import type { Envelope, Reply } from "../protocol/wire.ts";
 type Send = (envelopes: readonly Envelope[]) => Promise<readonly Reply<unknown>[]>;
 
 /** The ports among the fields of an input, behind which streams are: they can't be copied, only handed over. */
-function portsIn(input: unknown): MessagePort[] {
+export function portsIn(input: unknown): MessagePort[] {
   const fields = typeof input === "object" && input !== null ? Object.values(input) : [];
   return fields.filter((value) => value instanceof MessagePort);
 }

@@ -1,6 +1,6 @@
 import { type Remote, wrap } from "comlink";
 import { fromWireError, HostUnavailableError, LedgerClosedError } from "../protocol/errors.ts";
-import { type Greeting, type HostApi, type Reply, WIRE_VERSION } from "../protocol/wire.ts";
+import { type Greeting, type Reply, WIRE_VERSION, type WorkerApi } from "../protocol/wire.ts";
 
 /** How long a worker may take to load and say hello, in milliseconds. */
 const GREETING_LIMIT_MS = 30_000;
@@ -12,7 +12,7 @@ const GREETING_LIMIT_MS = 30_000;
 export class WorkerLink {
   readonly #worker: Worker;
   /** The worker's functions. Call them only inside `call`. */
-  readonly remote: Remote<HostApi>;
+  readonly remote: Remote<WorkerApi>;
   readonly #pending = new Set<(reason: Error) => void>();
   #failure: Error | undefined;
   #greeted = false;
@@ -29,7 +29,7 @@ export class WorkerLink {
         },
       );
     }
-    this.remote = wrap<HostApi>(this.#worker);
+    this.remote = wrap<WorkerApi>(this.#worker);
     this.#worker.addEventListener("error", (event) => {
       // After the greeting an error event is an exception in the worker, and its call gets an answer of its own.
       if (!this.#greeted) this.fail(loadFailure(event));
@@ -68,6 +68,11 @@ export class WorkerLink {
   /** Ends the worker. What is still pending is rejected. */
   terminate(): void {
     this.fail(new LedgerClosedError("ledger_closed", "the ledger is closed"));
+    this.end();
+  }
+
+  /** Ends the worker and says nothing to those who wait for it. */
+  end(): void {
     this.#worker.terminate();
   }
 

@@ -73,6 +73,12 @@ export interface StartupReport {
   readonly failures: readonly { readonly step: "runs" | "attempts" | "candidates"; readonly error: string }[];
 }
 
+/** What the ledger closed by itself after tabs were gone, and what to tell its user of it. */
+export interface RecoveryReport extends StartupReport {
+  /** Each thing that was closed, in a sentence. */
+  readonly messages: readonly string[];
+}
+
 const owners = {
   ownerInstanceId: newId().optional(),
   liveInstanceIds: z.array(text(), "a list of owner instance ids").max(10_000).default([]),

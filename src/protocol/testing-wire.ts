@@ -1,4 +1,4 @@
-import type { HostApi, Reply } from "./wire.ts";
+import type { Reply, WorkerApi } from "./wire.ts";
 
 /** A value as SQLite holds it. */
 export type SqlValue = string | number | bigint | null | Uint8Array;
@@ -7,8 +7,8 @@ export type SqlRow = Readonly<Record<string, SqlValue>>;
 /** The places where a test can make the worker fail. */
 export type FaultPoint = "recovery.reconcileRun";
 
-/** The places where a test can hold the worker for ever, to kill it there: the steps of a revert. */
-export const HOLD_POINTS = [
+/** The places where a test can hold a command for ever, to kill the worker there: the steps of a revert, and its answer. */
+export const REVERT_POINTS = [
   "branches.revert.prepared",
   "branches.revert.planned",
   "branches.revert.captured",
@@ -16,10 +16,11 @@ export const HOLD_POINTS = [
   "branches.revert.restored",
   "branches.revert.committed",
 ] as const;
-export type HoldPoint = (typeof HOLD_POINTS)[number];
+export type RevertPoint = (typeof REVERT_POINTS)[number];
+export type HoldPoint = RevertPoint | "host.answer";
 
 /** What the worker of `countersign/testing` answers beside the ledger's own calls. The production worker has none of it. */
-export interface TestingHostApi extends HostApi {
+export interface TestingWorkerApi extends WorkerApi {
   sql(text: string, parameters: readonly SqlValue[]): Promise<Reply<SqlRow[]>>;
   failNext(point: FaultPoint, subject: string | null): Promise<Reply<null>>;
   /** The next time the point is reached the command stays there for ever; resolves when it does. */

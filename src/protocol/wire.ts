@@ -1,4 +1,6 @@
+import type { HostIdentity } from "./channel.ts";
 import type { WireError } from "./errors.ts";
+import type { RecoveryReport } from "./recovery.ts";
 
 /** The version of what page and worker say to each other. */
 export const WIRE_VERSION = 1;
@@ -18,6 +20,11 @@ export type StorageChoice = "auto" | "opfs" | "memory";
 
 export interface OpenRequest {
   readonly name: string;
+  /** The tab, and the worker in it: a tab that restarts its worker stays the same. */
+  readonly instanceId: string;
+  readonly workerId: string;
+  /** Whether work of tabs that are gone is closed without being asked. */
+  readonly recovery: "automatic" | "manual";
   readonly storage: StorageChoice;
   readonly allowMemory: boolean;
   /** How long to wait for a closing tab to give the database up, in milliseconds. */
@@ -52,14 +59,34 @@ export interface Envelope {
   readonly input: unknown;
   /** The tab that sends it. */
   readonly ownerInstanceId: string;
+  /** Its number among the tab's commands, from 1. */
+  readonly sequence: number;
+  /** The tab has had its answers to all commands below this number: what is kept for them can go. */
+  readonly settledBelow: number;
+  /** It may have been carried out before, by this host or an earlier one. */
+  readonly resent?: boolean;
 }
 
-/** What the page calls on the worker, through Comlink. */
-export interface HostApi {
+/** What a page knows once its worker has joined the ledger. */
+export interface Joined {
+  readonly storage: StorageReport;
+  /** Null for a ledger in memory. */
+  readonly host: HostIdentity | null;
+  /** What was closed before this tab could be used. */
+  readonly recovered: RecoveryReport | null;
+}
+
+/** What the page calls on its worker, through Comlink. */
+export interface WorkerApi {
   greet(): Greeting;
-  open(request: OpenRequest): Promise<Reply<StorageReport>>;
+  /**
+   * Joins the ledger: opens the database, or finds the worker that has it open.
+   *
+   * @param notices where the page hears what it did not ask for: `Notice`
+   */
+  open(request: OpenRequest, notices: MessagePort): Promise<Reply<Joined>>;
   /** Carries the commands out in order, in as few commits as may be, and answers them in that order. */
   execute(envelopes: readonly Envelope[]): Promise<readonly Reply<unknown>[]>;
-  /** Finishes what is queued, closes the database and gives its files back. */
+  /** Finishes what is under way, and gives the database up if it is ours. */
   close(): Promise<Reply<null>>;
 }

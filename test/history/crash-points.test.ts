@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect } from "vitest";
 import { revertRecoverySettingKey } from "../../src/index.ts";
-import { HOLD_POINTS, type HoldPoint } from "../../src/protocol/testing-wire.ts";
+import { REVERT_POINTS, type RevertPoint } from "../../src/protocol/testing-wire.ts";
 import type { TestLedger } from "../../src/testing.ts";
 import { freshName, newSession, openBuilt, removeLedger, test } from "../support/session.ts";
 import { newWorkspace, readTexts, writeText } from "../support/workspace.ts";
@@ -10,7 +10,7 @@ const BEFORE = { "kept.txt": "kept", "changed.txt": "after", "new.txt": "new" };
 const TARGET = { "kept.txt": "kept", "changed.txt": "before", "gone.txt": "gone" };
 
 /** What recovery must make of a revert whose worker died at each step. */
-const FATE: Record<HoldPoint, "cancelled" | "compensated" | "none"> = {
+const FATE: Record<RevertPoint, "cancelled" | "compensated" | "none"> = {
   "branches.revert.prepared": "cancelled",
   "branches.revert.planned": "cancelled",
   "branches.revert.captured": "cancelled",
@@ -21,7 +21,7 @@ const FATE: Record<HoldPoint, "cancelled" | "compensated" | "none"> = {
 };
 
 describe("a tab that dies in a revert leaves it undone or done, never half", () => {
-  for (const point of HOLD_POINTS) {
+  for (const point of REVERT_POINTS) {
     test(`at ${point}`, async () => {
       await withCrashedRevert(point, [], async (ledger, { root, directory }) => {
         await expectRecovered(ledger, root, directory, point);
@@ -32,7 +32,7 @@ describe("a tab that dies in a revert leaves it undone or done, never half", () 
   test("property: wherever it dies and whichever files it had written", async () => {
     const someWritten = fc.subarray(Object.keys({ ...BEFORE, ...TARGET }));
     await fc.assert(
-      fc.asyncProperty(fc.constantFrom(...HOLD_POINTS), someWritten, async (point, written) => {
+      fc.asyncProperty(fc.constantFrom(...REVERT_POINTS), someWritten, async (point, written) => {
         const touched = point === "branches.revert.undoKept" ? written : [];
         await withCrashedRevert(point, touched, async (ledger, { root, directory }) => {
           await expectRecovered(ledger, root, directory, point);
@@ -64,7 +64,7 @@ interface Crashed {
 
 /** Kills the worker at a step of a revert; the files named had been written by then. Opens the ledger again. */
 async function withCrashedRevert(
-  point: HoldPoint,
+  point: RevertPoint,
   written: readonly string[],
   check: (ledger: TestLedger, crashed: Crashed) => Promise<void>,
 ): Promise<void> {
@@ -123,7 +123,7 @@ async function expectRecovered(
   ledger: TestLedger,
   root: string,
   directory: FileSystemDirectoryHandle,
-  point: HoldPoint,
+  point: RevertPoint,
 ): Promise<void> {
   const isCommitted = FATE[point] === "none";
   if (!isCommitted) {

@@ -56,27 +56,36 @@ describe("where a ledger lives", () => {
 });
 
 describe("a second opening of the same ledger", () => {
-  test("is refused while the first lives, which loses nothing, and succeeds after it", async ({
+  test("shares the database while the first lives, and has it to itself after it", async ({
     session: { ledger, root },
   }) => {
     await buildVerified(ledger, root);
-
-    const refusal = await errorOf(openBuilt(ledger.name, { hostWaitMs: 50 }));
-    expect(refusal).toBeInstanceOf(HostUnavailableError);
-    expect(refusal).toMatchObject({ code: "ledger_open_elsewhere", details: { name: ledger.name } });
-    expect((await ledger.runs.project({ rootFrameId: root })).run?.status).toBe("verified");
-
-    const waiting = openBuilt(ledger.name);
-    await ledger.close();
-    await using second = await waiting;
+    await using second = await openBuilt(ledger.name);
     expect((await second.runs.project({ rootFrameId: root })).run?.status).toBe("verified");
+    expect(second.host()).toEqual({ instanceId: ledger.instanceId, epoch: 1 });
+
+    await ledger.close();
+    expect((await second.runs.project({ rootFrameId: root })).run?.status).toBe("verified");
+    expect(second.host()).toEqual({ instanceId: second.instanceId, epoch: 2 });
+  });
+
+  test("is told when the one that has the database does not answer, and loses nothing", async ({
+    session: { ledger, root },
+  }) => {
+    await buildVerified(ledger, root);
+    const lock = `countersign:${ledger.name}-hung:host`;
+    await navigator.locks.request(lock, async () => {
+      const refusal = await errorOf(openBuilt(`${ledger.name}-hung`, { hostWaitMs: 50 }));
+      expect(refusal).toBeInstanceOf(HostUnavailableError);
+      expect(refusal).toMatchObject({ code: "host_silent", details: { lock, waitedMs: 50 } });
+    });
+    expect((await ledger.runs.project({ rootFrameId: root })).run?.status).toBe("verified");
   });
 
   test("has its own tab lock, which it gives back", async ({ fresh: ledger }) => {
     const lock = `countersign:${ledger.name}:tab:${ledger.instanceId}`;
     expect(await heldLocks()).toContain(lock);
-    const refused = errorOf(openBuilt(ledger.name, { hostWaitMs: 0 }));
-    await refused;
+    await (await openBuilt(ledger.name)).close();
     expect((await heldLocks()).filter((name) => name.startsWith(`countersign:${ledger.name}:tab:`))).toEqual([
       lock,
     ]);

@@ -30,7 +30,7 @@ export function freshName(): string {
 
 /** Opens a ledger in the built testing worker. */
 export function openBuilt(name: string, options: Partial<OpenOptions> = {}): Promise<TestLedger> {
-  return openTestLedger({ name, workerUrl: "/testing-worker.js", ...options });
+  return openTestLedger({ name, workerUrl: "/testing-worker.js", recovery: "manual", ...options });
 }
 
 export async function newSession(ledger: TestLedger): Promise<string> {

@@ -32,6 +32,8 @@ export type Handler<Command extends CommandDefinition> = (
 export interface TaskContext {
   /** Runs work in a transaction, in its turn; nothing holds between two of them. */
   readonly transact: <Result>(work: (context: Context) => Result) => Promise<Result>;
+  /** The transaction that takes the task's effect and gives its answer: that is kept, should it be asked for again. */
+  readonly conclude: <Result>(work: (context: Context) => Result) => Promise<Result>;
   readonly files: Files;
   readonly faults: FaultPoints;
 }

@@ -99,6 +99,7 @@ export class Ledger {
   readonly #rows = new Map<string, Row | undefined>();
   readonly #answers = new Map<string, unknown>();
   readonly #lastCursors = new Map<string, number>();
+  readonly #touched = new Set<string>();
   #knownChanges: number;
 
   constructor(database: Database, newId: () => string) {
@@ -106,6 +107,13 @@ export class Ledger {
     this.journal = new Journal(database);
     this.#newId = newId;
     this.#knownChanges = database.totalChanges();
+  }
+
+  /** The sessions that were written to since this was asked last. After a rollback some may have nothing new. */
+  takeTouched(): string[] {
+    const touched = [...this.#touched];
+    this.#touched.clear();
+    return touched;
   }
 
   /** Before each command: drops all that is remembered if somebody else wrote in the meantime. */
@@ -227,6 +235,7 @@ export class Ledger {
   /** Writes rows outside of runs, and the journal entry that commits to them. */
   append(caller: Caller, change: Change): void {
     this.assertAdmitted(change.rootFrameId, change.command);
+    this.#touched.add(change.rootFrameId);
     this.#answers.clear();
     const commitments = change.writes.map((write) => {
       if (write.act === "update" || write.act === "delete") this.#assertUntouched(write);
@@ -386,6 +395,7 @@ export class Ledger {
 
   #commitRun(caller: Caller, after: SoundRun, change: RunChange, writes: readonly RowWrite[]): void {
     this.assertAdmitted(after.run.rootFrameId, change.command);
+    this.#touched.add(after.run.rootFrameId);
     const commitments = writes.map((write) => this.#write(write));
     this.journal.append({
       rootFrameId: after.run.rootFrameId,

@@ -1,13 +1,9 @@
 import { canonicalJson } from "../../../src/proof/canonical.ts";
 import type { artifacts } from "../../../src/protocol/artifacts.ts";
 import type { ParsedOf, ResultOf } from "../../../src/protocol/command.ts";
-import {
-  LedgerConflictError,
-  LedgerError,
-  NotFoundError,
-  ValidationError,
-} from "../../../src/protocol/errors.ts";
-import type { Hold, StoredBlob } from "../../files/blob-store.ts";
+import { LedgerConflictError, NotFoundError } from "../../../src/protocol/errors.ts";
+import type { StoredBlob } from "../../files/blob-store.ts";
+import { readingSource } from "../../files/source-error.ts";
 import type { RowWrite } from "../../ledger/ledger.ts";
 import { requireRow } from "../../ledger/required.ts";
 import { findFrame } from "../../ledger/sessions.ts";
@@ -19,25 +15,14 @@ import { decodeVersion } from "./rows.ts";
 type Input = ParsedOf<typeof artifacts.save>;
 type Result = ResultOf<typeof artifacts.save>;
 
-export const saveArtifact: Task<typeof artifacts.save> = async (input, { transact, files }) => {
+export const saveArtifact: Task<typeof artifacts.save> = async (input, { transact, conclude, files }) => {
   // What would be refused anyway is refused before a long file is read.
   await transact((context) => scopeOf(context, input));
   return files.holding(async (hold) => {
-    const blob = await store(hold, input.bytes);
-    return transact((context) => record(context, input, blob));
+    const blob = await readingSource("artifacts.save", "bytes", () => hold.put(input.bytes));
+    return conclude((context) => record(context, input, blob));
   });
 };
-
-/** What the caller's own source throws is the caller's to mend. */
-async function store(hold: Hold, bytes: Input["bytes"]): Promise<StoredBlob> {
-  try {
-    return await hold.put(bytes);
-  } catch (error) {
-    if (error instanceof LedgerError) throw error;
-    const message = `artifacts.save: bytes: the source could not be read: ${String(error)}`;
-    throw new ValidationError("source_failed", message, { field: "bytes", reason: String(error) });
-  }
-}
 
 interface Scope {
   readonly rootFrameId: string;

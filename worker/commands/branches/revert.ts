@@ -167,7 +167,7 @@ async function carryOut(
 ): Promise<RevertResult> {
   const ids = idsOf(input, scope.branchId);
   const targetTreeId = (scope.target["workspace_tree_id"] ?? null) as Sha256 | null;
-  const { files, transact } = task;
+  const { files, transact, conclude } = task;
   return files.holding(async (hold) => {
     const undoTreeId =
       input.directory === undefined
@@ -194,7 +194,7 @@ async function carryOut(
           throw new LedgerConflictError("workspace_changed", "the workspace was changed meanwhile", {});
       }
       await task.faults.hold("branches.revert.restored");
-      const result = await transact((context) => commit(context, input, scope, ids));
+      const result = await conclude((context) => commit(context, input, scope, ids));
       await task.faults.hold("branches.revert.committed");
       return result;
     } catch (error) {

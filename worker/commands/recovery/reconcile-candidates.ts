@@ -2,11 +2,13 @@ import type { CandidateOutcome, recovery } from "../../../src/protocol/recovery.
 import { LEDGER_ROOT } from "../../ledger/journal.ts";
 import type { RowWrite } from "../../ledger/ledger.ts";
 import { isolated } from "../../recovery/isolated.ts";
+import { lastWriterOfRow } from "../../recovery/last-writer.ts";
 import {
   MalformedCandidate,
   reconcileCandidate,
   settleMalformed,
 } from "../../recovery/reconcile-candidate.ts";
+import type { Orphans } from "../../recovery/recover.ts";
 import type { Context, Handler } from "../command.ts";
 
 // As the partial index has it, so that settled messages cost nothing.
@@ -17,9 +19,16 @@ export const selectCandidates = `SELECT message_id FROM messages
 export const reconcileCandidates: Handler<typeof recovery.reconcileCandidates> = (input, context) =>
   settleCandidates(input.now ?? context.now(), context);
 
-export function settleCandidates(now: number, context: Context): CandidateOutcome[] {
-  return context.ledger.database.all(selectCandidates).flatMap((row) => {
+/** Settles the candidates that nobody waits for; without `isOrphan` all that no live run answers for. */
+export function settleCandidates(
+  now: number,
+  context: Context,
+  isOrphan: Orphans["candidate"] = () => true,
+): CandidateOutcome[] {
+  const { database } = context.ledger;
+  return database.all(selectCandidates).flatMap((row) => {
     const messageId = String(row["message_id"]);
+    if (!isOrphan(() => lastWriterOfRow(database, "messages", messageId))) return [];
     const outcome = isolated(
       context,
       () => reconcileCandidate(messageId, now, context),

@@ -1,5 +1,6 @@
 import { actionsSchema } from "./actions.ts";
 import { artifactsSchema } from "./artifacts.ts";
+import { hostingSchema } from "./hosting.ts";
 import { journalSchema } from "./journal.ts";
 import { messagesSchema } from "./messages.ts";
 import { repairsSchema } from "./repairs.ts";
@@ -15,4 +16,5 @@ export const schemaV1 = [
   artifactsSchema,
   messagesSchema,
   journalSchema,
+  hostingSchema,
 ].join("\n");

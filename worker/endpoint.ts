@@ -1,0 +1,253 @@
+import { type HostAnnouncement, type HostNews, locks, type Notice } from "../src/protocol/channel.ts";
+import { HostUnavailableError, LedgerClosedError } from "../src/protocol/errors.ts";
+import { commandNames } from "../src/protocol/registry.ts";
+import {
+  type Envelope,
+  type Greeting,
+  type Joined,
+  type OpenRequest,
+  type Reply,
+  type StorageReport,
+  WIRE_VERSION,
+  type WorkerApi,
+} from "../src/protocol/wire.ts";
+import { type Candidacy, type HeldLock, holdSignOfLife, standForHost } from "./election.ts";
+import { Host, type HostSurroundings } from "./host.ts";
+import { isPortable, packForTravel, unpack } from "./inbox.ts";
+import { Reconciler } from "./reconciler.ts";
+import { reply } from "./reply.ts";
+import { Service } from "./service.ts";
+import { Standby } from "./standby.ts";
+
+/** How long after it failed to open the database a worker queues for it again, in milliseconds. */
+const STAND_AGAIN_MS = 1_000;
+
+/** All that makes this worker the host. */
+interface Reign {
+  readonly host: Host;
+  readonly service: Service | undefined;
+  readonly reconciler: Reconciler | undefined;
+  readonly lock: HeldLock | undefined;
+}
+
+/** How a page reaches the ledger: through this worker as the host, or through this worker to the host. */
+export class Endpoint implements WorkerApi {
+  readonly #surroundings: HostSurroundings;
+  #request: OpenRequest | undefined;
+  #notices: MessagePort | undefined;
+  #standby: Standby | undefined;
+  #candidacy: Candidacy | undefined;
+  #reign: Reign | undefined;
+  #signOfLife: HeldLock | undefined;
+  /** The newest notice of each kind. */
+  readonly #told: { readonly [Kind in Notice["kind"]]?: Extract<Notice, { kind: Kind }> } = {};
+  #closed = false;
+
+  constructor(surroundings: HostSurroundings) {
+    this.#surroundings = surroundings;
+  }
+
+  greet(): Greeting {
+    return { wireVersion: WIRE_VERSION, commands: commandNames };
+  }
+
+  open(request: OpenRequest, notices: MessagePort): Promise<Reply<Joined>> {
+    return reply(async () => {
+      if (this.#request !== undefined || this.#closed)
+        throw new LedgerClosedError("worker_used", "this worker was opened before");
+      this.#request = request;
+      this.#notices = notices;
+      if (request.storage !== "memory")
+        this.#signOfLife = await holdSignOfLife(locks.worker(request.name, request.workerId));
+      const storage =
+        request.storage === "memory" ? (await this.#openAlone(request)).storage : await this.#join(request);
+      return { storage, host: this.#told.host ?? null, recovered: this.#told.recovered?.report ?? null };
+    });
+  }
+
+  execute(envelopes: readonly Envelope[]): Promise<readonly Reply<unknown>[]> {
+    const reign = this.#reign;
+    if (reign !== undefined) return Promise.all(envelopes.map((envelope) => this.#carryOut(reign, envelope)));
+    const standby = this.#standby;
+    if (standby === undefined || this.#closed) {
+      const refused = () => reply<unknown>(() => Promise.reject(closedError()));
+      return Promise.all(envelopes.map(refused));
+    }
+    if (envelopes.every(isPortable)) return Promise.all(standby.send(envelopes));
+    return Promise.all(envelopes.map((envelope) => this.#sendPacked(envelope)));
+  }
+
+  close(): Promise<Reply<null>> {
+    return reply(async () => {
+      this.#closed = true;
+      this.#candidacy?.withdraw();
+      this.#standby?.leave();
+      const reign = this.#reign;
+      if (reign !== undefined) {
+        reign.reconciler?.close();
+        await reign.service?.close();
+        await reign.host.close();
+        reign.lock?.release();
+      }
+      this.#signOfLife?.release();
+      return null;
+    });
+  }
+
+  /** The host, if this worker is it. */
+  protected get host(): Host {
+    if (this.#reign !== undefined && !this.#closed) return this.#reign.host;
+    throw new HostUnavailableError("not_the_host", "another tab's worker is the host of this ledger");
+  }
+
+  async #openAlone(request: OpenRequest): Promise<Host> {
+    const host = await Host.open(request, this.#surroundings, (rootFrameIds) =>
+      this.#tellPage({ kind: "changed", rootFrameIds }),
+    );
+    this.#reign = { host, service: undefined, reconciler: undefined, lock: undefined };
+    return host;
+  }
+
+  /** Resolves with the first of: we are the host; the host said so; nobody did in time. */
+  #join(request: OpenRequest): Promise<StorageReport> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#candidacy?.withdraw();
+        reject(
+          new HostUnavailableError(
+            "host_silent",
+            `the tab that has ledger "${request.name}" open does not answer; close it there and try again`,
+            { name: request.name, lock: locks.host(request.name), waitedMs: request.hostWaitMs },
+          ),
+        );
+      }, request.hostWaitMs);
+      const settled = () => clearTimeout(timer);
+      this.#standby = new Standby(
+        request.name,
+        request.workerId,
+        (announcement) => {
+          this.#tellPage(noticeOf(announcement));
+          settled();
+          if (announcement.wireVersion === WIRE_VERSION) resolve(announcement.storage);
+          else reject(otherVersion(announcement));
+        },
+        (news) => this.#tellPage(news),
+      );
+      this.#stand(request, settled).then(resolve, (error: unknown) => {
+        settled();
+        reject(error);
+      });
+    });
+  }
+
+  /** Waits to be elected, and becomes the host. */
+  async #stand(request: OpenRequest, onElected: () => void): Promise<StorageReport> {
+    this.#candidacy = standForHost(request.name);
+    const lock = await this.#candidacy.elected;
+    onElected();
+    try {
+      return (await this.#reignOver(request, lock)).host.storage;
+    } catch (error) {
+      lock.release();
+      // Another may do better meanwhile. If this worker serves its page as a standby, it stands again.
+      if (!this.#closed) setTimeout(() => this.#standAgain(request), STAND_AGAIN_MS);
+      throw error;
+    }
+  }
+
+  #standAgain(request: OpenRequest): void {
+    if (!this.#closed) this.#stand(request, () => {}).catch(() => {});
+  }
+
+  async #reignOver(request: OpenRequest, lock: HeldLock): Promise<Reign> {
+    const { name, instanceId } = request;
+    let service: Service | undefined;
+    const tell = (news: HostNews) => {
+      service?.tell(news);
+      this.#tellPage(news);
+    };
+    const host = await Host.open(request, this.#surroundings, (rootFrameIds) =>
+      tell({ kind: "changed", rootFrameIds }),
+    );
+    if (host.storage.kind === "memory") {
+      // Nothing that another tab could share, or would find after this one.
+      lock.release();
+      return this.#begin({ host, service: undefined, reconciler: undefined, lock: undefined });
+    }
+    const reconciler =
+      request.recovery === "automatic"
+        ? new Reconciler(name, instanceId, host, this.#surroundings.now, (report) =>
+            tell({ kind: "recovered", report }),
+          )
+        : undefined;
+    await reconciler?.reconcile();
+    const announcement: HostAnnouncement = {
+      kind: "host",
+      wireVersion: WIRE_VERSION,
+      instanceId,
+      epoch: host.epoch,
+      storage: host.storage,
+    };
+    service = new Service(name, host, announcement, ({ ownerInstanceId }) =>
+      reconciler?.watch(ownerInstanceId),
+    );
+    this.#tellPage(noticeOf(announcement));
+    return this.#begin({ host, service, reconciler, lock });
+  }
+
+  /** From here on commands are carried out here; first those that waited for a host, in their order. */
+  #begin(reign: Reign): Reign {
+    this.#reign = reign;
+    for (const { envelope, resolve } of this.#standby?.leave() ?? [])
+      reign.host.execute({ ...envelope, resent: true }).then(resolve);
+    this.#standby = undefined;
+    return reign;
+  }
+
+  async #carryOut({ host }: Reign, packed: Envelope): Promise<Reply<unknown>> {
+    const { envelope, release } = unpack(packed);
+    try {
+      return await host.execute(envelope);
+    } finally {
+      await release();
+    }
+  }
+
+  #sendPacked(packed: Envelope): Promise<Reply<unknown>> {
+    return reply(async () => {
+      const { name = "", workerId = "" } = this.#request ?? {};
+      return packForTravel(name, workerId, packed);
+    }).then(async (travelling) => {
+      if (!travelling.ok) return travelling;
+      const { envelope, release } = travelling.value;
+      try {
+        // Packing took time: this worker may be the host by now.
+        const [answer] = await this.execute([envelope]);
+        return answer ?? (await reply<unknown>(() => Promise.reject(closedError())));
+      } finally {
+        await release();
+      }
+    });
+  }
+
+  #tellPage(notice: Notice): void {
+    Object.assign(this.#told, { [notice.kind]: notice });
+    this.#notices?.postMessage(notice);
+  }
+}
+
+function noticeOf({ kind, instanceId, epoch }: HostAnnouncement): Notice {
+  return { kind, instanceId, epoch };
+}
+
+function otherVersion({ wireVersion, instanceId }: HostAnnouncement): HostUnavailableError {
+  return new HostUnavailableError(
+    "wire_version",
+    `the ledger is open in a tab with another version of Countersign (${wireVersion}, here ${WIRE_VERSION}); reload that tab`,
+    { hostInstanceId: instanceId, wireVersion, expected: WIRE_VERSION },
+  );
+}
+
+function closedError(): LedgerClosedError {
+  return new LedgerClosedError("ledger_closed", "the ledger is closed");
+}
