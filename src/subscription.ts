@@ -39,7 +39,7 @@ const PAGE_EVENTS = 1_000;
  * Follows a session. A notice only says that there is something to read: what comes next is read after the last cursor
  * that was given, so no event is missed or given twice, whatever becomes of the host.
  */
-export async function* followEvents(
+async function* followEvents(
   list: ListEvents,
   connection: Connection,
   { rootFrameId, branchId, fromCursor = 0 }: SubscriptionScope,

@@ -247,7 +247,12 @@ async function perform({ command, key, issue }: Step): Promise<void> {
 }
 
 globalThis.openCrashPage = async () => {
-  const ledger = await openTestLedger({ name: "crash", workerUrl: "/testing-worker.js" });
+  const ledger = await openTestLedger({
+    name: "crash",
+    workerUrl: "/testing-worker.js",
+    // The tests ask for recovery themselves, and look at what it answers.
+    recovery: "manual",
+  });
   globalThis.crashPage = new CrashPage(ledger);
   return ledger.instanceId;
 };
