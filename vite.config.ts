@@ -43,7 +43,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: "node",
-          include: ["test/{proof,crash}/**/*.test.ts"],
+          include: ["test/{proof,crash,chaos}/**/*.test.ts"],
           environment: "node",
           testTimeout: 300_000,
         },

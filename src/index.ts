@@ -15,6 +15,7 @@ export type { Audit } from "./protocol/audits.ts";
 /** The key of the setting that blocks a session while a revert is unresolved. */
 export { revertRecoverySettingKey } from "./protocol/barrier.ts";
 export type { Branch, RevertPreview, RevertResult } from "./protocol/branches.ts";
+export type { HostIdentity } from "./protocol/channel.ts";
 export type { Checkpoint } from "./protocol/checkpoints.ts";
 export type { Delivery, Manifest, ManifestEntry } from "./protocol/deliveries.ts";
 /** Every refusal is one of these; `code` is stable, `details` says what a program needs. */
@@ -41,6 +42,7 @@ export type {
   CandidateOutcome,
   CandidateRecoveryReason,
   ReconcileOutcome,
+  RecoveryReport,
   RevertOutcome,
   StartupReport,
 } from "./protocol/recovery.ts";
@@ -68,3 +70,4 @@ export type {
   TreeDiff,
   TreeEntry,
 } from "./protocol/workspace.ts";
+export type { EventStore, Subscription, SubscriptionScope } from "./subscription.ts";

@@ -113,6 +113,7 @@ export async function connect(
 ): Promise<{
   readonly ledger: Ledger;
   readonly connection: Connection;
+  readonly channel: CommandChannel;
   readonly tab: Tab;
   readonly deadlineMs: number;
 }> {
@@ -121,8 +122,8 @@ export async function connect(
   const tab = await takeTabLock(checked.name);
   try {
     const request = { ...checked, instanceId: tab.instanceId };
-    const { ledger, connection } = await makeLedger(request, tab, chooseWorker(options, spawn), deadlineMs);
-    return { ledger, connection, tab, deadlineMs };
+    const made = await makeLedger(request, tab, chooseWorker(options, spawn), deadlineMs);
+    return { ...made, tab, deadlineMs };
   } catch (error) {
     await tab.release();
     throw error;
@@ -177,7 +178,7 @@ async function makeLedger(
   tab: Tab,
   spawn: () => Worker,
   deadlineMs: number,
-): Promise<{ ledger: Ledger; connection: Connection }> {
+): Promise<{ ledger: Ledger; connection: Connection; channel: CommandChannel }> {
   let host: HostIdentity | null = null;
   let lastReport: RecoveryReport | null = null;
   const connection = await Connection.open(request, spawn, (notice) => {
@@ -228,7 +229,7 @@ async function makeLedger(
     close,
     [Symbol.asyncDispose]: close,
   };
-  return { ledger: ledger as unknown as Ledger, connection };
+  return { ledger: ledger as unknown as Ledger, connection, channel };
 }
 
 async function shutDown(

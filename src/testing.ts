@@ -32,7 +32,7 @@ export interface TestLedger extends Ledger {
  * @throws what `openLedger` throws
  */
 export async function openTestLedger(options: OpenOptions): Promise<TestLedger> {
-  const { ledger, connection, tab, deadlineMs } = await connect(
+  const { ledger, connection, channel, tab, deadlineMs } = await connect(
     options,
     () => new Worker(new URL("../worker/testing.ts", import.meta.url), { type: "module" }),
   );
@@ -44,7 +44,7 @@ export async function openTestLedger(options: OpenOptions): Promise<TestLedger> 
     return link.call(() => invoke(link.remote as unknown as Remote<TestingWorkerApi>), what, deadlineMs);
   };
   const testing: TestingTools = {
-    sql: (text, parameters = []) => ask("testing.sql", (remote) => remote.sql(text, parameters)),
+    sql: (text, parameters = []) => channel.execute("testing.sql", { text, parameters }) as Promise<SqlRow[]>,
     async failNext(point, subject) {
       await ask("testing.failNext", (remote) => remote.failNext(point, subject ?? null));
     },

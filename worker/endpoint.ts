@@ -18,6 +18,7 @@ import { Reconciler } from "./reconciler.ts";
 import { reply } from "./reply.ts";
 import { Service } from "./service.ts";
 import { Standby } from "./standby.ts";
+import { warmUp } from "./storage/open.ts";
 
 /** How long after it failed to open the database a worker queues for it again, in milliseconds. */
 const STAND_AGAIN_MS = 1_000;
@@ -94,12 +95,6 @@ export class Endpoint implements WorkerApi {
     });
   }
 
-  /** The host, if this worker is it. */
-  protected get host(): Host {
-    if (this.#reign !== undefined && !this.#closed) return this.#reign.host;
-    throw new HostUnavailableError("not_the_host", "another tab's worker is the host of this ledger");
-  }
-
   async #openAlone(request: OpenRequest): Promise<Host> {
     const host = await Host.open(request, this.#surroundings, (rootFrameIds) =>
       this.#tellPage({ kind: "changed", rootFrameIds }),
@@ -143,6 +138,7 @@ export class Endpoint implements WorkerApi {
   /** Waits to be elected, and becomes the host. */
   async #stand(request: OpenRequest, onElected: () => void): Promise<StorageReport> {
     this.#candidacy = standForHost(request.name);
+    warmUp(request.wasmUrl);
     const lock = await this.#candidacy.elected;
     onElected();
     try {
@@ -192,7 +188,9 @@ export class Endpoint implements WorkerApi {
       reconciler?.watch(ownerInstanceId),
     );
     this.#tellPage(noticeOf(announcement));
-    return this.#begin({ host, service, reconciler, lock });
+    const reign = this.#begin({ host, service, reconciler, lock });
+    reconciler?.tidy();
+    return reign;
   }
 
   /** From here on commands are carried out here; first those that waited for a host, in their order. */

@@ -18,6 +18,8 @@ import { type OpenedStorage, openStorage } from "./storage/open.ts";
 export interface HostSurroundings {
   readonly now: () => number;
   readonly faults: FaultPoints;
+  /** Commands that only tests have: they work on the connection as a stranger to the ledger would. */
+  readonly strangers?: Readonly<Record<string, (database: Database, input: unknown) => unknown>>;
 }
 
 /** The one owner of a ledger's database: carries commands out, from whichever tab they come. */
@@ -90,11 +92,6 @@ export class Host {
     this.#opened.close();
   }
 
-  /** Runs work on the connection between commands, as a stranger to the ledger would. For tests. */
-  onConnection<Result>(work: (database: Database) => Result): Promise<Result> {
-    return this.queue.runOutside(() => work(this.#opened.database));
-  }
-
   /** What a command works with; its ids follow from its operation, so that a second try makes the same. */
   contextOf({ operationId, ownerInstanceId }: Pick<Envelope, "operationId" | "ownerInstanceId">): Context {
     let made = 0;
@@ -109,6 +106,9 @@ export class Host {
 
   async #execute(envelope: Envelope): Promise<unknown> {
     if (this.#closed) throw new LedgerClosedError("ledger_closed", "the ledger is closed");
+    const stranger = this.#surroundings.strangers?.[envelope.command];
+    if (stranger !== undefined)
+      return this.queue.runOutside(() => stranger(this.#opened.database, envelope.input));
     const { handler, input } = parse(envelope);
     const { ledger, queue } = this;
     const check = () => assertReferences(ledger.database, envelope.command, input);

@@ -1,10 +1,12 @@
 import { locks } from "../src/protocol/channel.ts";
-import type { RecoveryReport } from "../src/protocol/recovery.ts";
+import { fromWireError } from "../src/protocol/errors.ts";
+import type { RecoveryReport, RevertOutcome } from "../src/protocol/recovery.ts";
 import { endOf, livingIds } from "./election.ts";
 import type { Host } from "./host.ts";
 import { emptyInbox } from "./inbox.ts";
 import { describeRecovery } from "./recovery/describe.ts";
 import { recoverFrom, unfinishedOwners } from "./recovery/recover.ts";
+import { ownedMarkers } from "./recovery/revert-marker.ts";
 
 /**
  * Closes what tabs that are gone left unfinished: when the host starts, and as soon as the lock of a tab that it has
@@ -63,16 +65,47 @@ export class Reconciler {
     for (const owner of owners) if (living.has(owner)) this.watch(owner);
     const gone = new Set([...owners].filter((owner) => !living.has(owner)));
     if (gone.size > 0) {
+      // Reverts first: behind their barriers runs can't be closed.
+      const reverts = await this.#resolveReverts(gone);
       const operation = { operationId: crypto.randomUUID(), ownerInstanceId: this.#instanceId };
       const report = await queue.run(() => {
         for (const owner of gone) receipts.dropOwner(owner);
-        return recoverFrom(gone, this.#now(), this.#host.contextOf(operation));
+        return { ...recoverFrom(gone, this.#now(), this.#host.contextOf(operation)), reverts };
       });
       const messages = describeRecovery(report);
       if (messages.length > 0) this.#onReport({ ...report, messages });
     }
-    const workers = await livingIds((id) => locks.worker(this.#ledgerName, id));
-    await emptyInbox(this.#ledgerName, (workerId) => workers.has(workerId));
+  }
+
+  /** Removes what workers that are gone left on its way to the host. */
+  async tidy(): Promise<void> {
+    try {
+      const workers = await livingIds((id) => locks.worker(this.#ledgerName, id));
+      await emptyInbox(this.#ledgerName, (workerId) => workers.has(workerId));
+    } catch (error) {
+      reportFailure(error);
+    }
+  }
+
+  /** Those that touched a folder wait for a caller who can give it. */
+  async #resolveReverts(gone: ReadonlySet<string>): Promise<RevertOutcome[]> {
+    const { queue, ledger } = this.#host;
+    const markers = await queue.run(() => ownedMarkers(ledger.database));
+    const outcomes: RevertOutcome[] = [];
+    for (const { rootFrameId, owner } of markers) {
+      if (!gone.has(owner)) continue;
+      const answer = await this.#host.execute({
+        operationId: crypto.randomUUID(),
+        command: "recovery.reconcileReverts",
+        input: { rootFrameId, now: this.#now() },
+        ownerInstanceId: this.#instanceId,
+        sequence: 0,
+        settledBelow: 0,
+      });
+      if (answer.ok) outcomes.push(answer.value as RevertOutcome);
+      else reportFailure(fromWireError(answer.error));
+    }
+    return outcomes;
   }
 }
 

@@ -3,14 +3,15 @@ import { StorageUnavailableError } from "../src/protocol/errors.ts";
 import type {
   FaultPoint,
   HoldPoint,
+  SqlInput,
   SqlRow,
-  SqlValue,
   TestingWorkerApi,
 } from "../src/protocol/testing-wire.ts";
 import type { Reply } from "../src/protocol/wire.ts";
 import type { FaultPoints } from "./commands/command.ts";
 import { Endpoint } from "./endpoint.ts";
 import { reply } from "./reply.ts";
+import type { Database } from "./storage/database.ts";
 
 /** Fails as a locked database would, once, where a test asked for it. */
 class TestFaults implements FaultPoints {
@@ -47,17 +48,18 @@ class TestFaults implements FaultPoints {
   }
 }
 
+function runSql(database: Database, input: unknown): SqlRow[] {
+  const { text, parameters } = input as SqlInput;
+  return database.all(text, parameters);
+}
+
 let fixedNow: number | null = null;
 const faults = new TestFaults();
 
 /** The production worker, with raw SQL on its connection, fault points and a fixed clock. */
 class TestingEndpoint extends Endpoint implements TestingWorkerApi {
   constructor() {
-    super({ now: () => fixedNow ?? Date.now(), faults });
-  }
-
-  sql(text: string, parameters: readonly SqlValue[]): Promise<Reply<SqlRow[]>> {
-    return reply(() => this.host.onConnection((database) => database.all(text, parameters)));
+    super({ now: () => fixedNow ?? Date.now(), faults, strangers: { "testing.sql": runSql } });
   }
 
   failNext(point: FaultPoint, subject: string | null): Promise<Reply<null>> {

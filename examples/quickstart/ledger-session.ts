@@ -9,6 +9,9 @@ import { claimOf, type ReviewReport, review } from "./reviewer.ts";
 const PROJECT = "quickstart";
 const SESSION = "quickstart-session";
 
+/** Long enough to close the tab in the middle of it. */
+const SLOW_REVIEW_MS = 20_000;
+
 /** What the reviewer gets to see, frozen in the ledger. */
 type Evidence = { readonly dataset: string; readonly rows: readonly Row[] };
 
@@ -32,8 +35,6 @@ export async function openSession(): Promise<TestLedger> {
   try {
     await ledger.projects.create({ projectId: PROJECT, name: "Quickstart" });
     await ledger.frames.create({ frameId: SESSION, projectId: PROJECT });
-    // A tab that was closed in the middle of a run left it open. This ends it truthfully, as not reviewed.
-    await ledger.recovery.reconcileRuns();
     return ledger;
   } catch (error) {
     await ledger.close();
@@ -42,7 +43,12 @@ export async function openSession(): Promise<TestLedger> {
 }
 
 /** One whole run: the analyst's candidate, an independent review, and the end that the review allows. */
-export async function recordRun(ledger: TestLedger, rows: readonly Row[], mistake: Mistake): Promise<void> {
+export async function recordRun(
+  ledger: TestLedger,
+  rows: readonly Row[],
+  mistake: Mistake,
+  reviewer: "quick" | "slow",
+): Promise<void> {
   const turnId = `turn-${crypto.randomUUID()}`;
   const { runId } = await ledger.runs.start({
     idempotencyKey: `${turnId}:start`,
@@ -70,6 +76,7 @@ export async function recordRun(ledger: TestLedger, rows: readonly Row[], mistak
     attempt: 1,
     reviewer: { profile_id: "householder-qr", profile_revision: 1, model_fingerprint: "reviewer.ts" },
   });
+  if (reviewer === "slow") await new Promise((resolve) => setTimeout(resolve, SLOW_REVIEW_MS));
   const { verdict, summary, checks } = review(candidate, evidence.rows);
   await ledger.reviews.complete({
     reviewRunId,
@@ -94,6 +101,11 @@ export async function recordRun(ledger: TestLedger, rows: readonly Row[], mistak
       ? { status: "verified", reason: "review_passed" }
       : { status: "completed_with_issues", reason: "review_found_issues" }),
   });
+}
+
+/** Calls back after each change of the session, by whichever tab. */
+export function watchSession(ledger: TestLedger, onChange: () => void): void {
+  ledger.events.subscribe({ rootFrameId: SESSION }, onChange);
 }
 
 /** Reads what the ledger shows of the session now, and the documents that its digests stand for. */

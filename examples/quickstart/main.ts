@@ -1,8 +1,18 @@
 import type { TestLedger } from "countersign/testing";
 import { loadTable, type Row } from "./data.ts";
-import { openSession, readSnapshot, recordRun } from "./ledger-session.ts";
+import { openSession, readSnapshot, recordRun, watchSession } from "./ledger-session.ts";
 import { cellOf, changeCell, changeCellBack, changedCell } from "./tamper.ts";
-import { listen, showBusy, showFailure, showIdle, showSnapshot, showVerification } from "./view.ts";
+import {
+  isBusy,
+  listen,
+  showBusy,
+  showFailure,
+  showHost,
+  showIdle,
+  showRecovered,
+  showSnapshot,
+  showVerification,
+} from "./view.ts";
 import { standingOf } from "./words.ts";
 
 interface Opened {
@@ -21,10 +31,23 @@ async function start(): Promise<void> {
     opened = undefined;
     const rows = await loadTable();
     opened = { ledger: await openSession(), rows };
+    follow(opened);
     showIdle(await refresh(opened));
   } catch (error) {
     fail(error);
   }
+}
+
+/** Keeps the page true to what other tabs do, and says what was closed for a tab that is gone. */
+function follow(session: Opened): void {
+  const { ledger } = session;
+  watchSession(ledger, () => {
+    refresh(session).then((words) => {
+      if (!isBusy()) showIdle(words);
+    }, fail);
+  });
+  showRecovered(ledger.recovery.lastReport);
+  ledger.recovery.onReport(showRecovered);
 }
 
 /** Does something with the ledger, then says what the run reads as, or what the action says itself. */
@@ -47,14 +70,15 @@ function fail(error: unknown): void {
 async function refresh({ ledger, rows }: Opened): Promise<string> {
   const snapshot = await readSnapshot(ledger);
   showSnapshot(snapshot, rows, changedCell(), ledger.storage);
+  showHost(ledger.host()?.instanceId === ledger.instanceId);
   const { run } = snapshot.projection;
   return run === null ? "The ledger is open." : `The run reads: ${standingOf(run).badge}.`;
 }
 
 listen({
-  run: (mistake) =>
+  run: (mistake, reviewer) =>
     act("The analyst works, then the reviewer…", async ({ ledger, rows }) => {
-      await recordRun(ledger, rows, mistake);
+      await recordRun(ledger, rows, mistake, reviewer);
       return undefined;
     }),
   change: () =>

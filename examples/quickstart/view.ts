@@ -1,4 +1,4 @@
-import type { LedgerError, StorageReport, VerificationReport } from "countersign";
+import type { LedgerError, RecoveryReport, StorageReport, VerificationReport } from "countersign";
 import type { Candidate, Mistake } from "./analyst.ts";
 import { residualPlot, scatterPlot } from "./chart.ts";
 import { completePoints, NIST_CERTIFIED, type Row } from "./data.ts";
@@ -19,7 +19,7 @@ import {
 } from "./words.ts";
 
 export interface Actions {
-  run(mistake: Mistake): void;
+  run(mistake: Mistake, reviewer: "quick" | "slow"): void;
   change(): void;
   restore(): void;
   verify(): void;
@@ -43,7 +43,7 @@ const useful = { run: true, change: false, restore: false, verify: true, retry: 
 
 /** Binds the page's buttons. */
 export function listen(actions: Actions): void {
-  buttons.run.addEventListener("click", () => actions.run(chosenMistake()));
+  buttons.run.addEventListener("click", () => actions.run(chosenMistake(), chosenReviewer()));
   buttons.change.addEventListener("click", () => actions.change());
   buttons.restore.addEventListener("click", () => actions.restore());
   buttons.verify.addEventListener("click", () => actions.verify());
@@ -55,6 +55,10 @@ function chosenMistake(): Mistake {
   return chosen === "forgets_a_row" || chosen === "swaps_the_columns" ? chosen : "none";
 }
 
+function chosenReviewer(): "quick" | "slow" {
+  return slot("slow", HTMLInputElement).checked ? "slow" : "quick";
+}
+
 let focusedBefore: Element | null = null;
 
 /** Says what is going on, and takes no clicks meanwhile. */
@@ -64,6 +68,25 @@ export function showBusy(words: string): void {
   slot("main", HTMLElement).setAttribute("aria-busy", "true");
   slot("progress", HTMLElement).textContent = words;
   for (const button of Object.values(buttons)) button.disabled = true;
+}
+
+/** Whether the page is at work on something that was clicked. */
+export function isBusy(): boolean {
+  return slot("main", HTMLElement).getAttribute("aria-busy") === "true";
+}
+
+/** Says what the ledger closed for tabs that are gone. */
+export function showRecovered(report: RecoveryReport | null): void {
+  slot("recovered", HTMLElement).hidden = report === null;
+  const messages = (report?.messages ?? []).map((message) => element("li", {}, message));
+  slot("recovered-messages", HTMLElement).replaceChildren(...messages);
+}
+
+/** Says which tab's worker has the database open. */
+export function showHost(isThisTab: boolean): void {
+  slot("host", HTMLElement).textContent = isThisTab
+    ? "This tab’s worker has the database open; other tabs go through it, and one of them takes over when it closes."
+    : "Another tab’s worker has the database open; this tab goes through it, and takes over when it closes.";
 }
 
 /** Says what has happened, and takes clicks again. */

@@ -41,6 +41,12 @@ export function standingOf(run: ProjectedRun): Standing {
         badge: "review unavailable",
         meaning: "The tab was closed before the review was through. Nothing was made up in its place.",
       };
+    case "reviewing":
+      return {
+        tone: "neutral",
+        badge: "reviewing",
+        meaning: "The reviewer is at work, in this tab or another. Until it is done nothing is verified.",
+      };
     default:
       return {
         tone: "neutral",
@@ -123,10 +129,10 @@ export function describeError(error: Error & Partial<Pick<LedgerError, "code">>)
   title: string;
   advice: string;
 } {
-  if (error.code === "ledger_open_elsewhere" || error.code === "files_busy") {
+  if (error.name === "HostUnavailableError") {
     return {
-      title: "The ledger is open in another tab",
-      advice: "One tab at a time may write to it. Close the other one, then try again.",
+      title: "The tab that has the ledger open does not answer",
+      advice: "It may be frozen or stopped in a debugger. Close it, then try again.",
     };
   }
   if (error.name === "StorageUnavailableError") {

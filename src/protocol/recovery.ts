@@ -75,6 +75,8 @@ export interface StartupReport {
 
 /** What the ledger closed by itself after tabs were gone, and what to tell its user of it. */
 export interface RecoveryReport extends StartupReport {
+  /** Interrupted reverts: resolved, or why they wait for `recovery.reconcileReverts` with the session's folder. */
+  readonly reverts: readonly RevertOutcome[];
   /** Each thing that was closed, in a sentence. */
   readonly messages: readonly string[];
 }

@@ -4,6 +4,12 @@ import type { Reply, WorkerApi } from "./wire.ts";
 export type SqlValue = string | number | bigint | null | Uint8Array;
 export type SqlRow = Readonly<Record<string, SqlValue>>;
 
+/** The input of `testing.sql`, a command that only the testing worker has. */
+export interface SqlInput {
+  readonly text: string;
+  readonly parameters: readonly SqlValue[];
+}
+
 /** The places where a test can make the worker fail. */
 export type FaultPoint = "recovery.reconcileRun";
 
@@ -21,7 +27,6 @@ export type HoldPoint = RevertPoint | "host.answer";
 
 /** What the worker of `countersign/testing` answers beside the ledger's own calls. The production worker has none of it. */
 export interface TestingWorkerApi extends WorkerApi {
-  sql(text: string, parameters: readonly SqlValue[]): Promise<Reply<SqlRow[]>>;
   failNext(point: FaultPoint, subject: string | null): Promise<Reply<null>>;
   /** The next time the point is reached the command stays there for ever; resolves when it does. */
   holdNext(point: HoldPoint): Promise<Reply<null>>;

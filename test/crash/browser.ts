@@ -44,6 +44,30 @@ export async function browserGone(profile: string): Promise<void> {
   await waitFor(() => processesOf(profile).length === 0, `the browser of ${profile} to be gone`);
 }
 
+/** The processes that show the profile's pages. */
+export function renderersOf(profile: string): number[] {
+  const family = new Set(processesOf(profile).map(({ pid }) => pid));
+  // Renderers don't name the profile: they are the children of the zygotes that do, or of their children.
+  const parents = readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => readParent(Number(name)));
+  for (let before = -1; before !== family.size; ) {
+    before = family.size;
+    for (const { pid, parent } of parents) if (family.has(parent)) family.add(pid);
+  }
+  return parents.filter(({ pid, isRenderer }) => isRenderer && family.has(pid)).map(({ pid }) => pid);
+}
+
+function readParent(pid: number): { pid: number; parent: number; isRenderer: boolean }[] {
+  try {
+    const isRenderer = readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("--type=renderer");
+    const [, parent] = readFileSync(`/proc/${pid}/stat`, "utf8").replace(/.*\) /s, "").split(" ");
+    return [{ pid, parent: Number(parent), isRenderer }];
+  } catch {
+    return []; // It ended while we looked.
+  }
+}
+
 interface BrowserProcess {
   readonly pid: number;
   /** The browser itself, which started all others. */

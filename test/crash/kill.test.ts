@@ -1,4 +1,5 @@
 import { onTestFailed } from "vitest";
+import { seededRandom } from "../chaos/random.ts";
 import { browserGone, killerOf } from "./browser.ts";
 import { expectIntact, expectRecovered } from "./expectations.ts";
 import { interruptWriting, type Moment, openTab, startBrowser, test } from "./tab.ts";
@@ -43,15 +44,4 @@ test("all that was acknowledged outlives ten kills of the browser amid writes", 
  */
 function drawMoment(round: number, random: () => number): Moment {
   return { afterAcks: 50 + Math.floor(random() * 950), delayMs: round % 2 === 0 ? 0 : random() * 25 };
-}
-
-/** mulberry32: numbers from 0 to 1 that a seed repeats. */
-function seededRandom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

@@ -1,8 +1,20 @@
-import type { CandidateOutcome, ReconcileOutcome, StartupReport } from "../../src/protocol/recovery.ts";
+import type {
+  CandidateOutcome,
+  ReconcileOutcome,
+  RecoveryReport,
+  RevertOutcome,
+} from "../../src/protocol/recovery.ts";
 
 /** What recovery did, one sentence for each thing, to be shown to a user. */
-export function describeRecovery({ runs, attempts, candidates, failures }: StartupReport): string[] {
+export function describeRecovery({
+  reverts,
+  runs,
+  attempts,
+  candidates,
+  failures,
+}: Omit<RecoveryReport, "messages">): string[] {
   return [
+    ...reverts.map(describeRevert),
     ...runs.map(describeRun),
     ...attempts.map(({ attemptId, terminalState }) =>
       terminalState === "abandoned"
@@ -12,6 +24,13 @@ export function describeRecovery({ runs, attempts, candidates, failures }: Start
     ...candidates.map(describeCandidate),
     ...failures.map(({ step, error }) => `Recovery of ${step} failed and will be tried again: ${error}.`),
   ];
+}
+
+function describeRevert({ rootFrameId, ...outcome }: RevertOutcome): string {
+  if (!outcome.resolved)
+    return `The revert that a tab left unfinished in session ${rootFrameId} needs the session's folder to be set right: ${outcome.error}.`;
+  const words = outcome.state === "committed" ? "finished" : "taken back";
+  return `The revert that a tab left unfinished in session ${rootFrameId} was ${words}.`;
 }
 
 function describeRun(outcome: ReconcileOutcome): string {

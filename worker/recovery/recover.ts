@@ -6,6 +6,7 @@ import { abandonAttempts } from "./abandon-attempts.ts";
 import { closeOrphanedRuns } from "./close-runs.ts";
 import { isolated } from "./isolated.ts";
 import { lastWriterOfRow, lastWriterOfRun } from "./last-writer.ts";
+import { ownedMarkers } from "./revert-marker.ts";
 
 /** Tells of a piece of unfinished work, by its owner and by the tab that wrote to it last, whether nobody is at it. */
 export type IsOrphan = (owner: string, lastWriter: () => string | undefined) => boolean;
@@ -74,5 +75,6 @@ export function unfinishedOwners(ledger: Ledger): Set<string> {
   }
   for (const message of database.all(selectCandidates))
     add(lastWriterOfRow(database, "messages", String(message["message_id"])));
+  for (const { owner } of ownedMarkers(database)) add(owner);
   return owners;
 }

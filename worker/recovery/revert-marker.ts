@@ -1,9 +1,9 @@
 import { canonicalJson } from "../../src/proof/canonical.ts";
-import { revertRecoverySettingKey } from "../../src/protocol/barrier.ts";
+import { BARRIER_PREFIX, revertRecoverySettingKey } from "../../src/protocol/barrier.ts";
 import type { Context } from "../commands/command.ts";
 import { LEDGER_ROOT } from "../ledger/journal.ts";
 import type { RowWrite } from "../ledger/ledger.ts";
-import type { Row } from "../storage/database.ts";
+import type { Database, Row } from "../storage/database.ts";
 
 /**
  * The text of the barrier: what an unresolved revert was about to do (spec/session_store 2.9.1). Commands look only at
@@ -31,6 +31,22 @@ export type RevertMarker = {
       readonly target_tree_id: string | null;
     }
 );
+
+/** Reverts that this worker is carrying out right now: they are not for recovery. */
+export const underWay = new Set<string>();
+
+const selectMarkers = "SELECT value FROM settings WHERE key >= ?1 AND key < ?1 || 'g'";
+const selectRoot = "SELECT root_frame_id FROM session_branches WHERE branch_id = ?";
+
+/** The unresolved reverts that can be read and say whose they are, by their sessions. */
+export function ownedMarkers(database: Database): { rootFrameId: string; owner: string }[] {
+  return database.all(selectMarkers, [BARRIER_PREFIX]).flatMap(({ value }) => {
+    const marker = parseMarker(String(value));
+    const rootFrameId = marker && database.value(selectRoot, [marker.branch_id]);
+    if (typeof rootFrameId !== "string" || marker?.owner_instance_id === undefined) return [];
+    return [{ rootFrameId, owner: marker.owner_instance_id }];
+  });
+}
 
 export function readMarkerRow({ ledger }: Context, rootFrameId: string): Row | undefined {
   return ledger.database.get("SELECT * FROM settings WHERE key = ?", [revertRecoverySettingKey(rootFrameId)]);

@@ -34,17 +34,33 @@ export interface OpenedStorage {
  * @throws SchemaTooNewError the database was written by newer code.
  */
 export async function openStorage(request: OpenRequest): Promise<OpenedStorage> {
+  const quota = askForQuota();
   const sqlite3 = await startSqlite(request.wasmUrl);
-  if (request.storage === "memory") return openMemory(sqlite3, "memory was asked for");
+  if (request.storage === "memory") return openMemory(sqlite3, "memory was asked for", quota);
   const obstacle = await opfsObstacle();
-  if (obstacle === undefined) return openOpfs(sqlite3, request.name);
+  if (obstacle === undefined) return openOpfs(sqlite3, request.name, quota);
   if (request.storage === "auto" && request.allowMemory)
-    return openMemory(sqlite3, `${obstacle}; memory was allowed`);
+    return openMemory(sqlite3, `${obstacle}; memory was allowed`, quota);
   throw new StorageUnavailableError(
     "opfs_unavailable",
     `the ledger can't be stored here: ${obstacle}. Pass allowMemory to go on without durable storage`,
     { reason: obstacle },
   );
+}
+
+type Quota = Pick<StorageReport, "persisted" | "usageBytes" | "quotaBytes">;
+
+/** What the browser says of the origin's storage; asked while the database is being opened, as it takes its time. */
+async function askForQuota(): Promise<Quota> {
+  const [persisted, estimate] = await Promise.all([
+    navigator.storage?.persisted?.().catch(() => undefined),
+    navigator.storage?.estimate?.().catch(() => undefined),
+  ]);
+  return {
+    persisted: persisted ?? null,
+    usageBytes: estimate?.usage ?? null,
+    quotaBytes: estimate?.quota ?? null,
+  };
 }
 
 /** Why OPFS can't be used in this worker, or undefined. A busy file is not a reason: that is another tab's. */
@@ -66,7 +82,23 @@ async function opfsObstacle(): Promise<string | undefined> {
   }
 }
 
-async function startSqlite(wasmUrl: string | null): Promise<Sqlite3Static> {
+let starting: Promise<Sqlite3Static> | undefined;
+
+/** Starts SQLite ahead of time, so that a standby that becomes the host loses none with it. */
+export function warmUp(wasmUrl: string | null): void {
+  startSqlite(wasmUrl).catch(() => {});
+}
+
+/** Starts SQLite, once for a worker; what failed is tried again. */
+function startSqlite(wasmUrl: string | null): Promise<Sqlite3Static> {
+  starting ??= initialiseSqlite(wasmUrl).catch((error: unknown) => {
+    starting = undefined;
+    throw error;
+  });
+  return starting;
+}
+
+async function initialiseSqlite(wasmUrl: string | null): Promise<Sqlite3Static> {
   // The "opfs" VFSes need special headers, one of them corrupts databases, and their start-up can hang in Firefox.
   Object.assign(globalThis, { sqlite3ApiConfig: { disable: { vfs: { opfs: true, "opfs-wl": true } } } });
   const init = sqlite3InitModule as (options: object) => Promise<Sqlite3Static>;
@@ -86,13 +118,14 @@ async function startSqlite(wasmUrl: string | null): Promise<Sqlite3Static> {
   }
 }
 
-function openMemory(sqlite3: Sqlite3Static, reason: string): Promise<OpenedStorage> {
+function openMemory(sqlite3: Sqlite3Static, reason: string, quota: Promise<Quota>): Promise<OpenedStorage> {
   const connection = new sqlite3.oo1.DB(":memory:", "c");
   return finishOpening(
     sqlite3,
     new Database(sqlite3, connection),
     { kind: "memory", reason, vfs: "memdb" },
     { release: () => {}, filesDirectory: noFiles },
+    quota,
   );
 }
 
@@ -108,7 +141,7 @@ async function directoryOf(name: string): Promise<FileSystemDirectoryHandle> {
   return ledger.getDirectoryHandle("files", { create: true });
 }
 
-async function openOpfs(sqlite3: Sqlite3Static, name: string): Promise<OpenedStorage> {
+async function openOpfs(sqlite3: Sqlite3Static, name: string, quota: Promise<Quota>): Promise<OpenedStorage> {
   const pool = await installPool(sqlite3, name);
   const release = () => {
     pool.pauseVfs();
@@ -121,7 +154,8 @@ async function openOpfs(sqlite3: Sqlite3Static, name: string): Promise<OpenedSto
       vfs: pool.vfsName,
     } as const;
     const filesDirectory = () => directoryOf(name);
-    return await finishOpening(sqlite3, new Database(sqlite3, connection), kind, { release, filesDirectory });
+    const means = { release, filesDirectory };
+    return await finishOpening(sqlite3, new Database(sqlite3, connection), kind, means, quota);
   } catch (error) {
     if (!pool.isPaused()) release();
     throw error;
@@ -174,20 +208,18 @@ async function finishOpening(
   database: Database,
   where: Pick<StorageReport, "kind" | "reason" | "vfs">,
   { release, filesDirectory }: { release: () => void } & Pick<OpenedStorage, "filesDirectory">,
+  quota: Promise<Quota>,
 ): Promise<OpenedStorage> {
   try {
     const pragmas = configure(database, where.kind);
     migrate(database);
-    const estimate = await navigator.storage?.estimate?.().catch(() => undefined);
     const report: StorageReport = {
       ...where,
       ...pragmas,
       durable: where.kind === "opfs",
-      persisted: (await navigator.storage?.persisted?.().catch(() => undefined)) ?? null,
       schemaVersion: SCHEMA_VERSION,
       sqliteVersion: sqlite3.version.libVersion,
-      usageBytes: estimate?.usage ?? null,
-      quotaBytes: estimate?.quota ?? null,
+      ...(await quota),
     };
     return {
       database,

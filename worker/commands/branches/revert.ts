@@ -13,11 +13,13 @@ import {
   parseMarker,
   type RevertMarker,
   readMarkerRow,
+  underWay,
   writeMarker,
 } from "../../recovery/revert-marker.ts";
 import type { Row } from "../../storage/database.ts";
 import { recordCheckpoint } from "../checkpoints/create.ts";
 import type { Context, Task, TaskContext } from "../command.ts";
+import { reconcileReverts } from "../recovery/reconcile-reverts.ts";
 import { captureNow, missingBlobs, planRevert, type Scope, scopeOfRevert } from "./revert-plan.ts";
 
 type Input = ParsedOf<typeof branches.revert>;
@@ -32,7 +34,8 @@ export const previewRevert: Task<typeof branches.previewRevert> = async (input, 
  * until the revert checkpoint is the head nothing has happened, from then on all of it has.
  */
 export const revertBranch: Task<typeof branches.revert> = async (input, task) => {
-  const begun = await task.transact((context) => begin(context, input));
+  const first = await task.transact((context) => begin(context, input));
+  const begun = first === "interrupted" ? await beginAgain(task, input) : first;
   if ("replayed" in begun) return begun.replayed;
   const { scope, marker } = begun;
   underWay.add(marker.operation_id);
@@ -42,9 +45,6 @@ export const revertBranch: Task<typeof branches.revert> = async (input, task) =>
     underWay.delete(marker.operation_id);
   }
 };
-
-/** Reverts that this worker is carrying out right now: they are not for recovery. */
-export const underWay = new Set<string>();
 
 async function proceed(
   task: TaskContext,
@@ -109,8 +109,24 @@ function idsOf(
 
 type Begun = { readonly replayed: RevertResult } | { readonly scope: Scope; readonly marker: RevertMarker };
 
-/** Answers a repetition, or puts the barrier up. */
-function begin(context: Context, input: Input): Begun {
+/** Sets right what a host that died left of this very revert, then begins anew. */
+async function beginAgain(task: TaskContext, input: Input): Promise<Begun> {
+  const { rootFrameId, directory } = input;
+  const outcome = await reconcileReverts(
+    { rootFrameId, liveInstanceIds: [], now: input.at, ...(directory !== undefined && { directory }) },
+    task,
+  );
+  const begun = outcome.resolved ? await task.transact((context) => begin(context, input)) : "interrupted";
+  if (begun !== "interrupted") return begun;
+  throw new RecoveryRequiredError(
+    "revert_unresolved",
+    `the revert of session ${rootFrameId} was interrupted and requires recovery`,
+    { ...outcome },
+  );
+}
+
+/** Answers a repetition, or puts the barrier up; unless it is up for this very revert, and nobody is at it. */
+function begin(context: Context, input: Input): Begun | "interrupted" {
   const { ledger, caller, now } = context;
   requireSession(ledger.database, input.rootFrameId);
   const branchId = input.branchId ?? input.rootFrameId;
@@ -118,6 +134,9 @@ function begin(context: Context, input: Input): Begun {
   const done = ledger.row("session_checkpoints", ids.revertCheckpointId);
   if (done !== undefined) return { replayed: replayOf(context, done, input.checkpointId, ids, branchId) };
   const scope = scopeOfRevert(context, input);
+  const barrier = readMarkerRow(context, input.rootFrameId);
+  const isOurs = parseMarker(String(barrier?.["value"]))?.operation_id === ids.operationId;
+  if (isOurs && !underWay.has(ids.operationId)) return "interrupted";
   ledger.assertAdmitted(input.rootFrameId, "branches.revert");
   const marker: RevertMarker = {
     schema_version: 1,

@@ -6,8 +6,13 @@ import { requireRow } from "../../ledger/required.ts";
 import { decodeCheckpoint } from "../../ledger/rows.ts";
 import { requireSession, requireSoundBranch } from "../../ledger/sessions.ts";
 import { shortText } from "../../recovery/isolated.ts";
-import { clearMarker, parseMarker, type RevertMarker, readMarkerRow } from "../../recovery/revert-marker.ts";
-import { underWay } from "../branches/revert.ts";
+import {
+  clearMarker,
+  parseMarker,
+  type RevertMarker,
+  readMarkerRow,
+  underWay,
+} from "../../recovery/revert-marker.ts";
 import type { Context, Handler, Task } from "../command.ts";
 
 type Verdict = "cancelled" | "compensated" | "committed";
