@@ -26,6 +26,11 @@ export interface OpenOptions {
    * moment that a tab goes. `manual` leaves that to `ledger.recovery`.
    */
   readonly recovery?: "automatic" | "manual";
+  /**
+   * Called when a page with newer code of this application wants the ledger: close it, or reload. Until all tabs with
+   * older code have, the newer page waits for `hostWaitMs` and then gives up with a HostUnavailableError.
+   */
+  readonly onVersionChange?: () => void;
   /** How long to wait for the tab that has the ledger open to answer, or to give it up, in milliseconds. Default: 5000. */
   readonly hostWaitMs?: number;
   /** How long a command may take, in milliseconds. Default: 30000. */
@@ -122,7 +127,8 @@ export async function connect(
   const tab = await takeTabLock(checked.name);
   try {
     const request = { ...checked, instanceId: tab.instanceId };
-    const made = await makeLedger(request, tab, chooseWorker(options, spawn), deadlineMs);
+    const { onVersionChange } = options;
+    const made = await makeLedger(request, tab, chooseWorker(options, spawn), deadlineMs, onVersionChange);
     return { ...made, tab, deadlineMs };
   } catch (error) {
     await tab.release();
@@ -178,15 +184,17 @@ async function makeLedger(
   tab: Tab,
   spawn: () => Worker,
   deadlineMs: number,
+  onVersionChange: (() => void) | undefined,
 ): Promise<{ ledger: Ledger; connection: Connection; channel: CommandChannel }> {
   let host: HostIdentity | null = null;
   let lastReport: RecoveryReport | null = null;
   const connection = await Connection.open(request, spawn, (notice) => {
     if (notice.kind === "host") host = { instanceId: notice.instanceId, epoch: notice.epoch };
     if (notice.kind === "recovered") lastReport = notice.report;
+    if (notice.kind === "version-change") onVersionChange?.();
   });
-  host ??= connection.joined.host;
-  lastReport ??= connection.joined.recovered;
+  host = connection.joined.host ?? host;
+  lastReport = connection.joined.recovered ?? lastReport;
   const channel = new CommandChannel(connection, tab.instanceId, deadlineMs, () => host);
   const families: Record<string, Record<string, AnyMethod>> = {};
   for (const command of connection.commands) {

@@ -1,4 +1,10 @@
-import { type HostAnnouncement, type HostNews, locks, type Notice } from "../src/protocol/channel.ts";
+import {
+  type HostAnnouncement,
+  type HostNews,
+  locks,
+  type Notice,
+  type VersionChange,
+} from "../src/protocol/channel.ts";
 import { HostUnavailableError, LedgerClosedError } from "../src/protocol/errors.ts";
 import { commandNames } from "../src/protocol/registry.ts";
 import {
@@ -16,6 +22,7 @@ import { Host, type HostSurroundings } from "./host.ts";
 import { isPortable, packForTravel, unpack } from "./inbox.ts";
 import { Reconciler } from "./reconciler.ts";
 import { reply } from "./reply.ts";
+import { SCHEMA_VERSION } from "./schema/migrate.ts";
 import { Service } from "./service.ts";
 import { Standby } from "./standby.ts";
 import { warmUp } from "./storage/open.ts";
@@ -106,8 +113,13 @@ export class Endpoint implements WorkerApi {
   /** Resolves with the first of: we are the host; the host said so; nobody did in time. */
   #join(request: OpenRequest): Promise<StorageReport> {
     return new Promise((resolve, reject) => {
+      let olderHost: HostAnnouncement | undefined;
       const timer = setTimeout(() => {
         this.#candidacy?.withdraw();
+        if (olderHost !== undefined) {
+          reject(otherVersion(olderHost, "close or reload that tab"));
+          return;
+        }
         reject(
           new HostUnavailableError(
             "host_silent",
@@ -122,11 +134,23 @@ export class Endpoint implements WorkerApi {
         request.workerId,
         (announcement) => {
           this.#tellPage(noticeOf(announcement));
-          settled();
-          if (announcement.wireVersion === WIRE_VERSION) resolve(announcement.storage);
-          else reject(otherVersion(announcement));
+          switch (ageOf(announcement)) {
+            case "same":
+              settled();
+              resolve(announcement.storage);
+              break;
+            case "newer":
+              settled();
+              reject(otherVersion(announcement, "reload this page"));
+              break;
+            case "older":
+              olderHost = announcement;
+              this.#standby?.announceVersion(OUR_VERSION);
+              break;
+          }
         },
         (news) => this.#tellPage(news),
+        (change) => this.#hearVersion(change),
       );
       this.#stand(request, settled).then(resolve, (error: unknown) => {
         settled();
@@ -184,8 +208,12 @@ export class Endpoint implements WorkerApi {
       epoch: host.epoch,
       storage: host.storage,
     };
-    service = new Service(name, host, announcement, ({ ownerInstanceId }) =>
-      reconciler?.watch(ownerInstanceId),
+    service = new Service(
+      name,
+      host,
+      announcement,
+      ({ ownerInstanceId }) => reconciler?.watch(ownerInstanceId),
+      (change) => this.#hearVersion(change),
     );
     this.#tellPage(noticeOf(announcement));
     const reign = this.#begin({ host, service, reconciler, lock });
@@ -228,6 +256,10 @@ export class Endpoint implements WorkerApi {
     });
   }
 
+  #hearVersion(change: VersionChange): void {
+    if (isNewer(change, OUR_VERSION)) this.#tellPage(change);
+  }
+
   #tellPage(notice: Notice): void {
     Object.assign(this.#told, { [notice.kind]: notice });
     this.#notices?.postMessage(notice);
@@ -238,11 +270,34 @@ function noticeOf({ kind, instanceId, epoch }: HostAnnouncement): Notice {
   return { kind, instanceId, epoch };
 }
 
-function otherVersion({ wireVersion, instanceId }: HostAnnouncement): HostUnavailableError {
+const OUR_VERSION: VersionChange = {
+  kind: "version-change",
+  wireVersion: WIRE_VERSION,
+  schemaVersion: SCHEMA_VERSION,
+};
+
+type Version = Pick<VersionChange, "wireVersion" | "schemaVersion">;
+
+function isNewer(one: Version, other: Version): boolean {
+  return one.wireVersion > other.wireVersion || one.schemaVersion > other.schemaVersion;
+}
+
+/** The host's code against ours. One with an older schema would keep us from bringing the database up to date. */
+function ageOf({ wireVersion, storage }: HostAnnouncement): "same" | "newer" | "older" {
+  const theirs = { wireVersion, schemaVersion: storage.schemaVersion };
+  if (isNewer(theirs, OUR_VERSION)) return "newer";
+  return isNewer(OUR_VERSION, theirs) ? "older" : "same";
+}
+
+function otherVersion(host: HostAnnouncement, advice: string): HostUnavailableError {
   return new HostUnavailableError(
-    "wire_version",
-    `the ledger is open in a tab with another version of Countersign (${wireVersion}, here ${WIRE_VERSION}); reload that tab`,
-    { hostInstanceId: instanceId, wireVersion, expected: WIRE_VERSION },
+    "other_version",
+    `the ledger is open in a tab with another version of Countersign: ${advice}`,
+    {
+      hostInstanceId: host.instanceId,
+      host: { wireVersion: host.wireVersion, schemaVersion: host.storage.schemaVersion },
+      here: { wireVersion: WIRE_VERSION, schemaVersion: SCHEMA_VERSION },
+    },
   );
 }
 

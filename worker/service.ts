@@ -4,6 +4,7 @@ import {
   type HostAnnouncement,
   type HostNews,
   type Message,
+  type VersionChange,
 } from "../src/protocol/channel.ts";
 import { LedgerError, toWireError } from "../src/protocol/errors.ts";
 import type { Envelope } from "../src/protocol/wire.ts";
@@ -15,6 +16,7 @@ export class Service {
   readonly #channel: BroadcastChannel;
   readonly #announcement: HostAnnouncement;
   readonly #onCommand: (envelope: Envelope) => void;
+  readonly #onVersionChange: (change: VersionChange) => void;
   /** Answers that go out together: those of one commit. */
   readonly #outgoing = new Map<string, Answer[]>();
   readonly #underWay = new Set<Promise<void>>();
@@ -25,10 +27,12 @@ export class Service {
     host: Host,
     announcement: HostAnnouncement,
     onCommand: (envelope: Envelope) => void,
+    onVersionChange: (change: VersionChange) => void,
   ) {
     this.#host = host;
     this.#announcement = announcement;
     this.#onCommand = onCommand;
+    this.#onVersionChange = onVersionChange;
     this.#channel = new BroadcastChannel(channelName(ledgerName));
     this.#channel.onmessage = ({ data }: MessageEvent<Message>) => this.#receive(data);
     this.#post(announcement);
@@ -47,6 +51,7 @@ export class Service {
 
   #receive(message: Message): void {
     if (message.kind === "who-is-host") this.#post(this.#announcement);
+    if (message.kind === "version-change") this.#onVersionChange(message);
     if (message.kind !== "commands") return;
     for (const envelope of message.envelopes) {
       const carried = this.#carryOut(envelope, message.from);

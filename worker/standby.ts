@@ -4,6 +4,7 @@ import {
   type HostAnnouncement,
   type HostNews,
   type Message,
+  type VersionChange,
 } from "../src/protocol/channel.ts";
 import type { Envelope, Reply } from "../src/protocol/wire.ts";
 
@@ -25,6 +26,7 @@ export class Standby {
   readonly #channel: BroadcastChannel;
   readonly #onHost: (host: HostAnnouncement) => void;
   readonly #onNews: (news: HostNews) => void;
+  readonly #onVersionChange: (change: VersionChange) => void;
   readonly #pending = new Map<string, Pending>();
   readonly #timer: ReturnType<typeof setInterval>;
   #epoch = 0;
@@ -34,10 +36,12 @@ export class Standby {
     workerId: string,
     onHost: (host: HostAnnouncement) => void,
     onNews: (news: HostNews) => void,
+    onVersionChange: (change: VersionChange) => void,
   ) {
     this.#workerId = workerId;
     this.#onHost = onHost;
     this.#onNews = onNews;
+    this.#onVersionChange = onVersionChange;
     this.#channel = new BroadcastChannel(channelName(ledgerName));
     this.#channel.onmessage = ({ data }: MessageEvent<Message>) => this.#receive(data);
     this.#timer = setInterval(() => this.#askAgain(), ASK_AGAIN_MS);
@@ -54,6 +58,11 @@ export class Standby {
     );
     this.#post({ kind: "commands", from: this.#workerId, envelopes });
     return answers;
+  }
+
+  /** Asks the tabs with older code to close. */
+  announceVersion(change: VersionChange): void {
+    this.#post(change);
   }
 
   /** Leaves the channel; what waits for an answer is for the caller to see to, in this order. */
@@ -80,6 +89,9 @@ export class Standby {
       case "changed":
       case "recovered":
         this.#onNews(message);
+        break;
+      case "version-change":
+        this.#onVersionChange(message);
         break;
       case "commands":
       case "who-is-host":

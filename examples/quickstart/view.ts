@@ -198,6 +198,9 @@ function badgeOf(tone: Standing["tone"], words: string): HTMLElement {
 
 function showCell({ projection }: Snapshot, changed: ChangedCell | undefined): void {
   const cell = changed ?? cellOf(projection);
+  // A run that is under way, in whichever tab, is let come to its end first.
+  const { run } = projection;
+  useful.run = run === null || run.damage !== undefined || run.finishedAt !== undefined;
   useful.change = changed === undefined && cell !== undefined;
   useful.restore = changed !== undefined;
   const isEarlier = changed !== undefined && changed.runId !== projection.run?.runId;

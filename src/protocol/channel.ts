@@ -7,6 +7,7 @@ import type { Envelope, Reply, StorageReport } from "./wire.ts";
  */
 export type Message =
   | { readonly kind: "who-is-host"; readonly from: string }
+  | VersionChange
   | HostAnnouncement
   | HostNews
   | { readonly kind: "commands"; readonly from: string; readonly envelopes: readonly Envelope[] }
@@ -15,6 +16,13 @@ export type Message =
 export interface Answer {
   readonly operationId: string;
   readonly reply: Reply<unknown>;
+}
+
+/** A page with newer code has come, and asks the tabs with older code to close. */
+export interface VersionChange {
+  readonly kind: "version-change";
+  readonly wireVersion: number;
+  readonly schemaVersion: number;
 }
 
 /** Who the host is. A new epoch means a new host: what the last one did not answer is sent again. */
@@ -35,7 +43,7 @@ export type HostNews =
 export type HostIdentity = Pick<HostAnnouncement, "instanceId" | "epoch">;
 
 /** What a worker tells its page, unasked. */
-export type Notice = HostNews | ({ readonly kind: "host" } & HostIdentity);
+export type Notice = HostNews | VersionChange | ({ readonly kind: "host" } & HostIdentity);
 
 export function channelName(ledgerName: string): string {
   return `countersign:${ledgerName}`;

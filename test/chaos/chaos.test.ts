@@ -147,42 +147,46 @@ class Chaos {
   }
 }
 
-test(`${EVENTS} tabs' deaths among ${TABS} lose nothing, do nothing twice and wedge nothing`, async () => {
-  onTestFailed(() => console.error(`CHAOS_SEED=${SEED} draws the same events`));
-  const random = seededRandom(SEED);
-  const site = await serveSite();
-  const profile = newProfile();
-  const log = new Log();
-  const pageUrl = site.pageUrl.replace("crash", "chaos");
-  const chaos = new Chaos(profile, pageUrl, random, log);
-  const caused: ChaosEvent[] = [];
-  try {
-    await chaos.begin();
-    for (let event = 0; event < EVENTS; event++) {
-      const lull = random() * LULL_MS;
-      await new Promise((resolve) => setTimeout(resolve, lull));
-      const next = event % 10 === 9 ? "kill browser" : pick(EVENTS_OF_A_TAB, random);
-      caused.push(next);
-      await chaos.cause(next);
+test(
+  `${EVENTS} tabs' deaths among ${TABS} lose nothing, do nothing twice and wedge nothing`,
+  async () => {
+    onTestFailed(() => console.error(`CHAOS_SEED=${SEED} draws the same events`));
+    const random = seededRandom(SEED);
+    const site = await serveSite();
+    const profile = newProfile();
+    const log = new Log();
+    const pageUrl = site.pageUrl.replace("crash", "chaos");
+    const chaos = new Chaos(profile, pageUrl, random, log);
+    const caused: ChaosEvent[] = [];
+    try {
+      await chaos.begin();
+      for (let event = 0; event < EVENTS; event++) {
+        const lull = random() * LULL_MS;
+        await new Promise((resolve) => setTimeout(resolve, lull));
+        const next = event % 10 === 9 ? "kill browser" : pick(EVENTS_OF_A_TAB, random);
+        caused.push(next);
+        await chaos.cause(next);
+      }
+      await chaos.stop();
+      const [last, ...others] = chaos.tabs;
+      if (last === undefined) throw new Error("no tab is left");
+      for (const tab of others) await tab.close();
+      const survey = () => last.evaluate(() => chaosPage.survey());
+      // The last tab closes what the others left as soon as their locks are free.
+      await expect.poll(async () => (await survey()).unfinished, { timeout: 20_000 }).toEqual([]);
+      expectWhole(await survey(), log);
+      console.info(
+        `CHAOS_SEED=${SEED}: ${caused.length} events (${[...new Set(caused)].join(", ")}), ${log.done.size} operations acknowledged, ${log.begun.size - log.done.size} cut off`,
+      );
+      await chaos.browser.close();
+      await browserGone(profile);
+    } finally {
+      await removeProfile(profile);
+      await site.close();
     }
-    await chaos.stop();
-    const [last, ...others] = chaos.tabs;
-    if (last === undefined) throw new Error("no tab is left");
-    for (const tab of others) await tab.close();
-    const survey = () => last.evaluate(() => chaosPage.survey());
-    // The last tab closes what the others left as soon as their locks are free.
-    await expect.poll(async () => (await survey()).unfinished, { timeout: 20_000 }).toEqual([]);
-    expectWhole(await survey(), log);
-    console.info(
-      `CHAOS_SEED=${SEED}: ${caused.length} events (${[...new Set(caused)].join(", ")}), ${log.done.size} operations acknowledged, ${log.begun.size - log.done.size} cut off`,
-    );
-    await chaos.browser.close();
-    await browserGone(profile);
-  } finally {
-    await removeProfile(profile);
-    await site.close();
-  }
-});
+  },
+  60_000 + EVENTS * 10_000,
+);
 
 function expectWhole(survey: Survey, { begun, done, failures }: Log): void {
   expect(failures).toEqual([]);

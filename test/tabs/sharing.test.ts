@@ -185,7 +185,7 @@ describe("recovery by itself", () => {
     await dying.testing.kill();
     expect(await told).toMatchObject({
       runs: [{ runId: "run-1", status: "review_unavailable", terminalReason: "daemon_restart" }],
-      messages: ["Run run-1 was closed as review_unavailable: the tab that drove it is gone."],
+      messages: ["Run run-1 was closed as “review unavailable”: the tab that drove it is gone."],
     });
     expect(living.recovery.lastReport).toMatchObject({ failures: [] });
     expect((await living.runs.project({ rootFrameId: root })).run).toMatchObject({

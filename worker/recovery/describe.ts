@@ -36,7 +36,7 @@ function describeRevert({ rootFrameId, ...outcome }: RevertOutcome): string {
 function describeRun(outcome: ReconcileOutcome): string {
   const { runId } = outcome;
   if ("terminalReason" in outcome)
-    return `Run ${runId} was closed as ${outcome.status}: the tab that drove it is gone.`;
+    return `Run ${runId} was closed as “${outcome.status.replaceAll("_", " ")}”: the tab that drove it is gone.`;
   if ("abandonedAt" in outcome) return `Run ${runId} of a tab that is gone was released: ${outcome.error}.`;
   if ("deferred" in outcome)
     return `Run ${runId} of a tab that is gone stays open for now: ${outcome.error}.`;
