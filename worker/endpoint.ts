@@ -69,7 +69,7 @@ export class Endpoint implements WorkerApi {
         this.#signOfLife = await holdSignOfLife(locks.worker(request.name, request.workerId));
       const storage =
         request.storage === "memory" ? (await this.#openAlone(request)).storage : await this.#join(request);
-      return { storage, host: this.#told.host ?? null, recovered: this.#told.recovered?.report ?? null };
+      return { storage, host: identityOf(this.#told.host), recovered: this.#told.recovered?.report ?? null };
     });
   }
 
@@ -264,6 +264,10 @@ export class Endpoint implements WorkerApi {
     Object.assign(this.#told, { [notice.kind]: notice });
     this.#notices?.postMessage(notice);
   }
+}
+
+function identityOf(host: HostIdentity | undefined): HostIdentity | null {
+  return host === undefined ? null : { instanceId: host.instanceId, epoch: host.epoch };
 }
 
 function noticeOf({ kind, instanceId, epoch }: HostAnnouncement): Notice {
