@@ -1,5 +1,6 @@
 import {
   type HostAnnouncement,
+  type HostIdentity,
   type HostNews,
   locks,
   type Notice,

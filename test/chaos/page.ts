@@ -1,3 +1,4 @@
+import type { LedgerError } from "../../src/index.ts";
 import { openTestLedger, type SqlRow, type TestLedger } from "../../src/testing.ts";
 import {
   candidateFields,
@@ -29,7 +30,7 @@ declare global {
   function chaosBegun(trace: Trace, key: string): Promise<void>;
   function chaosDone(trace: Trace, key: string): Promise<void>;
   function chaosFailed(key: string, error: string): Promise<void>;
-  var openChaosPage: (shared: string | null) => Promise<string>;
+  var openChaosPage: (shared: string | null, deadlineMs?: number) => Promise<string>;
   var chaosPage: ChaosPage;
 }
 
@@ -44,6 +45,10 @@ class ChaosPage {
   constructor(ledger: TestLedger, shared: string) {
     this.#ledger = ledger;
     this.#shared = shared;
+  }
+
+  get instanceId(): string {
+    return this.#ledger.instanceId;
   }
 
   get shared(): string {
@@ -61,6 +66,23 @@ class ChaosPage {
   async stop(): Promise<void> {
     this.#stopped = true;
     await Promise.all(this.#lanes);
+  }
+
+  /** Adds a message to the shared session; gives its place, or the refusal. */
+  async say(content: string): Promise<{ seq: number } | { code: string; details: unknown }> {
+    try {
+      const { seq } = await this.#ledger.messages.add({ rootFrameId: this.#shared, role: "user", content });
+      return { seq };
+    } catch (error) {
+      const { code, details } = error as LedgerError;
+      return { code, details };
+    }
+  }
+
+  /** Everything that was said in the shared session. */
+  async said(): Promise<string[]> {
+    const messages = await this.#ledger.messages.list({ rootFrameId: this.#shared });
+    return messages.map(({ content }) => content);
   }
 
   async crashWorker(): Promise<void> {
@@ -202,8 +224,8 @@ async function newSession(ledger: TestLedger): Promise<string> {
   return rootFrameId;
 }
 
-globalThis.openChaosPage = async (shared) => {
-  const ledger = await openTestLedger({ name: "chaos", workerUrl: "/testing-worker.js" });
+globalThis.openChaosPage = async (shared, deadlineMs = 30_000) => {
+  const ledger = await openTestLedger({ name: "chaos", workerUrl: "/testing-worker.js", deadlineMs });
   globalThis.chaosPage = new ChaosPage(ledger, shared ?? (await newSession(ledger)));
   return ledger.instanceId;
 };

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { type BrowserContext, chromium } from "playwright";
+import { type BrowserContext, chromium, type Page } from "playwright";
 import { chromiumOptions } from "../../scripts/browsers.mjs";
 
 /** A Chromium with a profile of its own, and how to end it without warning. */
@@ -56,6 +56,24 @@ export function renderersOf(profile: string): number[] {
     for (const { pid, parent } of parents) if (family.has(parent)) family.add(pid);
   }
   return parents.filter(({ pid, isRenderer }) => isRenderer && family.has(pid)).map(({ pid }) => pid);
+}
+
+/** The process that shows a page: the one that works when the page does. */
+export async function rendererOf(page: Page, profile: string): Promise<number> {
+  const before = new Map(renderersOf(profile).map((pid) => [pid, cpuTicks(pid)]));
+  await page.evaluate(() => {
+    for (const end = performance.now() + 300; performance.now() < end; );
+  });
+  const used = [...before].map(([pid, ticks]) => ({ pid, ticks: cpuTicks(pid) - ticks }));
+  const [busiest] = used.sort((a, b) => b.ticks - a.ticks);
+  if (busiest === undefined) throw new Error("no renderer shows the page");
+  return busiest.pid;
+}
+
+/** The time that a process has worked, in the kernel's hundredths of a second. */
+function cpuTicks(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").replace(/.*\) /s, "").split(" ");
+  return Number(fields[11]) + Number(fields[12]);
 }
 
 function readParent(pid: number): { pid: number; parent: number; isRenderer: boolean }[] {

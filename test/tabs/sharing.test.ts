@@ -31,6 +31,23 @@ describe("a ledger that is open twice", () => {
     });
   });
 
+  test("lets one of them drive a run, until the other takes it over", async ({
+    session: { ledger, root },
+  }) => {
+    await using second = await openBuilt(ledger.name);
+    await ledger.runs.start(startFields(root, { ownerInstanceId: ledger.instanceId }));
+    const refusal = { name: "LedgerConflictError", code: "run_of_other_owner" };
+    await expect(second.runs.recordCandidate(candidateFields)).rejects.toMatchObject({
+      ...refusal,
+      details: { controllerId: ledger.instanceId },
+    });
+    await second.runs.takeOver({ runId: "run-1", fromInstanceId: ledger.instanceId });
+    expect(await second.runs.recordCandidate(candidateFields)).toMatchObject({ status: "candidate" });
+    await expect(ledger.reviews.start({ ...reviewFields, evidenceSnapshot: evidence })).rejects.toMatchObject(
+      refusal,
+    );
+  });
+
   test("takes bytes, blobs, streams and folders from either, and gives files to either", async ({
     session: { ledger, root },
   }) => {
