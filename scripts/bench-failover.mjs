@@ -45,16 +45,19 @@ try {
   const result = { failover: {}, forwarding: await measureForwarding() };
   for (const [name, death] of Object.entries(deaths)) {
     const ledger = [];
+    const recovery = [];
     const floor = [];
     for (let round = 0; round < rounds; round++) {
-      ledger.push(await failover(death));
+      const { answerMs, recoveryMs } = await failover(death);
+      ledger.push(answerMs);
+      recovery.push(recoveryMs);
       floor.push(await bareHandOver(death));
     }
-    const summary = { ledger: summaryOf(ledger), floor: summaryOf(floor) };
+    const summary = { ledger: summaryOf(ledger), recovery: summaryOf(recovery), floor: summaryOf(floor) };
     result.failover[name] = { ...summary, ratio: summary.ledger.median / summary.floor.median };
     const { median, p99 } = summary.ledger;
     console.log(
-      `${name.padEnd(18)} median ${median} ms, p99 ${p99} ms; bare hand-over ${summary.floor.median} ms (${(median / summary.floor.median).toFixed(2)} ×), ${rounds} rounds`,
+      `${name.padEnd(18)} median ${median} ms, p99 ${p99} ms; bare hand-over ${summary.floor.median} ms (${(median / summary.floor.median).toFixed(2)} ×); its run closed after ${summary.recovery.median} ms, p99 ${summary.recovery.p99} ms; ${rounds} rounds`,
     );
   }
   const machine = { cpu: cpus()[0]?.model, cores: cpus().length, measuredAt: new Date().toISOString() };
@@ -81,9 +84,11 @@ async function failover(death) {
   const [host, standby] = [await newPage(), await newPage()];
   await host.evaluate("openShared()");
   await standby.evaluate("openShared()");
+  await host.evaluate("startRun()");
+  const closedRun = standby.evaluate("closedRunAt()");
   const answered = standby.evaluate("answeredByMe()");
   const ended = await end(host, death);
-  const waited = (await answered) - ended;
+  const waited = { answerMs: (await answered) - ended, recoveryMs: (await closedRun) - ended };
   await standby.close();
   return waited;
 }

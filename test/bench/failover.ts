@@ -5,6 +5,8 @@ import { type Ledger, openLedger } from "../../src/index.ts";
 declare global {
   var openShared: () => Promise<string>;
   var answeredByMe: () => Promise<number>;
+  var startRun: () => Promise<void>;
+  var closedRunAt: () => Promise<number>;
   var timeCommands: (count: number) => Promise<number[]>;
   var hostId: () => string | undefined;
   var openFloor: () => Promise<void>;
@@ -27,6 +29,21 @@ globalThis.answeredByMe = async () => {
     if (ledger?.host()?.instanceId === ledger?.instanceId) return Date.now();
   }
 };
+
+/** Leaves a run unfinished, for another tab to close. */
+globalThis.startRun = async () => {
+  const { projectId } = (await ledger?.projects.create({ name: "bench" })) ?? { projectId: "" };
+  const { rootFrameId = "" } = (await ledger?.frames.create({ projectId })) ?? {};
+  const turnId = crypto.randomUUID();
+  const work = { rootFrameId, turnId, executionId: turnId, mode: "review_only" } as const;
+  await ledger?.runs.start({ idempotencyKey: turnId, ...work });
+};
+
+/** The time of day when this tab heard that the run was closed. */
+globalThis.closedRunAt = () =>
+  new Promise((resolve) => {
+    ledger?.recovery.onReport(() => resolve(Date.now()));
+  });
 
 globalThis.timeCommands = async (count) => {
   const times: number[] = [];

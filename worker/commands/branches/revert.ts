@@ -4,7 +4,7 @@ import type { branches, RevertPreview, RevertResult } from "../../../src/protoco
 import type { ParsedOf } from "../../../src/protocol/command.ts";
 import { LedgerConflictError, RecoveryRequiredError } from "../../../src/protocol/errors.ts";
 import { restore } from "../../files/restore.ts";
-import type { RowWrite } from "../../ledger/ledger.ts";
+import type { Ledger, RowWrite } from "../../ledger/ledger.ts";
 import { requireRow } from "../../ledger/required.ts";
 import { decodeBranch, decodeCheckpoint } from "../../ledger/rows.ts";
 import { requireSession, requireSoundBranch } from "../../ledger/sessions.ts";
@@ -104,7 +104,14 @@ function idsOf(
   branchId: string,
 ) {
   const id = digest([rootFrameId, branchId, idempotencyKey]).slice(0, 16);
-  return { operationId: `so-${id}`, undoCheckpointId: `cp-undo-${id}`, revertCheckpointId: `cp-${id}` };
+  return { operationId: `so-${id}`, revertCheckpointId: `cp-${id}` };
+}
+
+/** Those of one try: a revert that was taken back left its undo checkpoint in history, and can be tried again. */
+function idsOfTry(input: Input, { branchId, current }: Scope) {
+  const ids = idsOf(input, branchId);
+  const id = digest([ids.operationId, String(current["checkpoint_id"])]).slice(0, 16);
+  return { ...ids, undoCheckpointId: `cp-undo-${id}` };
 }
 
 type Begun = { readonly replayed: RevertResult } | { readonly scope: Scope; readonly marker: RevertMarker };
@@ -173,7 +180,7 @@ function replayOf(
     operationId: ids.operationId,
     branch,
     checkpoint,
-    undoCheckpointId: ids.undoCheckpointId,
+    undoCheckpointId: String(checkpoint.metadata["undo_checkpoint_id"]),
   };
 }
 
@@ -184,7 +191,7 @@ async function carryOut(
   preparing: RevertMarker,
   touchesWorkspace: boolean,
 ): Promise<RevertResult> {
-  const ids = idsOf(input, scope.branchId);
+  const ids = idsOfTry(input, scope);
   const targetTreeId = (scope.target["workspace_tree_id"] ?? null) as Sha256 | null;
   const { files, transact, conclude } = task;
   return files.holding(async (hold) => {
@@ -272,7 +279,12 @@ function stateOf(row: Row) {
 }
 
 /** The commit point: the revert checkpoint, the artifact heads and the end of the barrier, all in one transaction. */
-function commit(context: Context, input: Input, scope: Scope, ids: ReturnType<typeof idsOf>): RevertResult {
+function commit(
+  context: Context,
+  input: Input,
+  scope: Scope,
+  ids: ReturnType<typeof idsOfTry>,
+): RevertResult {
   const { ledger } = context;
   const at = input.at ?? context.now();
   const target = decodeCheckpoint(scope.target);
@@ -373,6 +385,18 @@ export const undoRevert: Task<typeof branches.undo> = async (input, task) => {
   return revertBranch({ ...others, checkpointId }, task);
 };
 
+/** The newest checkpoint of a branch, past those that reverts which came to nothing kept of the state before them. */
+function lastOfHistory(ledger: Ledger, headId: Row[string]): Row[string] {
+  for (let id = headId; typeof id === "string"; ) {
+    const checkpoint = decodeCheckpoint(requireRow(ledger, "session_checkpoints", id, "branchId"));
+    const isLeftover =
+      checkpoint.reason === "before_revert" && typeof checkpoint.metadata["operation_id"] === "string";
+    if (!isLeftover) return id;
+    id = checkpoint.parentCheckpointId;
+  }
+  return null;
+}
+
 function undoTarget(
   context: Context,
   input: ParsedOf<typeof branches.undo>,
@@ -384,7 +408,7 @@ function undoTarget(
   const done = ledger.row("session_checkpoints", idsOf(input, branchId).revertCheckpointId);
   const repeated = done && decodeCheckpoint(done).metadata["reverted_to"];
   if (typeof repeated === "string") return repeated as Input["checkpointId"];
-  const revertId = revertCheckpointId ?? branch["head_checkpoint_id"];
+  const revertId = revertCheckpointId ?? lastOfHistory(ledger, branch["head_checkpoint_id"] ?? null);
   const revert =
     typeof revertId === "string"
       ? requireRow(ledger, "session_checkpoints", revertId, "checkpointId", input.rootFrameId)

@@ -1,0 +1,50 @@
+import { expect } from "vitest";
+import { REVERT_POINTS } from "../../src/protocol/testing-wire.ts";
+import { readFiles, writeFiles } from "../files/place.ts";
+import { test } from "../support/session.ts";
+
+/** The worker dies in a revert while the tab that asked for it lives: the command is sent again, and goes on. */
+
+const BEFORE = { "kept.txt": "kept", "changed.txt": "before" };
+const AFTER = { "kept.txt": "kept", "changed.txt": "after", "new.txt": "new" };
+
+test.for(REVERT_POINTS)(
+  "a revert and its undo, cut off at %s, are carried out once",
+  async (point, { session }) => {
+    const { ledger, root } = session;
+    const origin = await navigator.storage.getDirectory();
+    const directory = await origin.getDirectoryHandle(`${ledger.name}-work`, { create: true });
+    const checkpoint = async () =>
+      ledger.checkpoints.create({
+        rootFrameId: root,
+        reason: "manual",
+        workspaceTreeId: (await ledger.workspace.capture({ directory })).treeId,
+      });
+    await writeFiles(directory, BEFORE);
+    await ledger.messages.add({ rootFrameId: root, role: "user", content: "one" });
+    const { checkpointId } = await checkpoint();
+    await writeFiles(directory, AFTER);
+    await ledger.messages.add({ rootFrameId: root, role: "user", content: "two" });
+    await checkpoint();
+    const said = async () =>
+      (await ledger.messages.list({ rootFrameId: root })).map(({ content }) => content);
+    const cutOff = async <Result>(send: () => Promise<Result>): Promise<Result> => {
+      const held = ledger.testing.holdNext(point);
+      const answer = send();
+      await held;
+      await ledger.testing.crash();
+      return answer;
+    };
+
+    await cutOff(() =>
+      ledger.branches.revert({ rootFrameId: root, checkpointId, directory, idempotencyKey: "back" }),
+    );
+    expect(await readFiles(directory)).toEqual(BEFORE);
+    expect(await said()).toEqual(["one"]);
+    await cutOff(() => ledger.branches.undo({ rootFrameId: root, directory, idempotencyKey: "forth" }));
+    expect(await readFiles(directory)).toEqual(AFTER);
+    expect(await said()).toEqual(["one", "two"]);
+    expect(await ledger.verify()).toMatchObject({ ok: true });
+    await origin.removeEntry(directory.name, { recursive: true });
+  },
+);
