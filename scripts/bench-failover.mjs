@@ -1,30 +1,17 @@
 // How long a command waits when the host's tab dies, against the bare cost of the hand-over; and what a standby's
 // commands cost. In Chromium; `--rounds N` for each way to die (default 50).
-import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { chromium } from "playwright";
-import { createServer } from "vite";
+import { root, serveBench } from "./bench-server.mjs";
 import { chromiumOptions } from "./browsers.mjs";
 
 const { values } = parseArgs({ options: { rounds: { type: "string", default: "50" } } });
 const rounds = Number(values.rounds);
-const root = fileURLToPath(new URL("..", import.meta.url));
-execFileSync(process.execPath, [join(root, "scripts/build.mjs"), "--no-types"], { stdio: "inherit" });
-
-const server = await createServer({
-  root,
-  configFile: false,
-  logLevel: "warn",
-  publicDir: "dist",
-  optimizeDeps: { exclude: ["@sqlite.org/sqlite-wasm"], include: ["comlink"] },
-  server: { host: "127.0.0.1", port: 0, hmr: false, watch: null },
-});
-await server.listen();
-const url = `${server.resolvedUrls?.local[0]}test/bench/failover.html`;
+const { server, url: origin } = await serveBench();
+const url = `${origin}test/bench/failover.html`;
 const profile = mkdtempSync(join(tmpdir(), "countersign-failover-"));
 const browser = await chromium.launchPersistentContext(profile, chromiumOptions);
 

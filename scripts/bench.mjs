@@ -1,33 +1,19 @@
 // Runs the benchmarks in Chromium, prints one page of ratios, writes test/bench/results/latest.json.
-import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, tmpdir, totalmem } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { chromium } from "playwright";
-import { createServer } from "vite";
+import { root, serveBench } from "./bench-server.mjs";
 import { chromiumOptions } from "./browsers.mjs";
 
-const root = fileURLToPath(new URL("..", import.meta.url));
-execFileSync(process.execPath, [join(root, "scripts/build.mjs"), "--no-types"], { stdio: "inherit" });
-
-const server = await createServer({
-  root,
-  configFile: false,
-  logLevel: "warn",
-  publicDir: "dist",
-  optimizeDeps: { exclude: ["@sqlite.org/sqlite-wasm"], include: ["comlink"] },
-  server: { host: "127.0.0.1", port: 0, hmr: false, watch: null },
-});
-await server.listen();
-const url = server.resolvedUrls?.local[0];
+const { server, url: origin } = await serveBench();
 const profile = mkdtempSync(join(tmpdir(), "countersign-bench-"));
 const browser = await chromium.launchPersistentContext(profile, chromiumOptions);
 try {
   const page = await browser.newPage();
   page.on("pageerror", (error) => console.error(error));
   await page.exposeFunction("report", (line) => console.log(`… ${line}`));
-  await page.goto(`${url}test/bench/index.html`);
+  await page.goto(`${origin}test/bench/index.html`);
   await page.waitForFunction("globalThis.runBench !== undefined");
   const large = await measureLargeArtifact(page, 200);
   const result = { ...(await page.evaluate("runBench(report)")), large };
