@@ -3,7 +3,7 @@ import { Connection } from "./connection/connection.ts";
 import { type Tab, takeTabLock } from "./connection/tab.ts";
 import type { HostIdentity } from "./protocol/channel.ts";
 import type { CommandDefinition, InputOf, ResultOf } from "./protocol/command.ts";
-import { invalidInput } from "./protocol/errors.ts";
+import { invalidInput, LedgerClosedError } from "./protocol/errors.ts";
 import type { StoredEvent } from "./protocol/events.ts";
 import type { RecoveryReport } from "./protocol/recovery.ts";
 import type { Registry } from "./protocol/registry.ts";
@@ -129,6 +129,15 @@ export async function connect(
     const request = { ...checked, instanceId: tab.instanceId };
     const { onVersionChange } = options;
     const made = await makeLedger(request, tab, chooseWorker(options, spawn), deadlineMs, onVersionChange);
+    tab.lost.then(() =>
+      made.connection.terminate(
+        new LedgerClosedError(
+          "tab_lost",
+          "this tab lost its place: the browser had put the page aside, or its lock was stolen. Open the ledger again",
+          { instanceId: tab.instanceId },
+        ),
+      ),
+    );
     return { ...made, tab, deadlineMs };
   } catch (error) {
     await tab.release();

@@ -74,10 +74,10 @@ export class Connection {
     this.#closing.abort();
   }
 
-  /** Ends the worker for good. */
-  terminate(): void {
+  /** Ends the worker for good; what is pending and what comes is rejected with the reason, by default that it was closed. */
+  terminate(reason?: Error): void {
     this.expectEnd();
-    this.#current?.terminate();
+    this.#current?.terminate(reason);
   }
 
   /** Ends the worker as a crash would. For tests. */

@@ -66,8 +66,8 @@ export class WorkerLink {
   }
 
   /** Ends the worker. What is still pending is rejected. */
-  terminate(): void {
-    this.fail(new LedgerClosedError("ledger_closed", "the ledger is closed"));
+  terminate(reason: Error = new LedgerClosedError("ledger_closed", "the ledger is closed")): void {
+    this.fail(reason);
     this.end();
   }
 

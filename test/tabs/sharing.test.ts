@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import type { StoredEvent } from "../../src/index.ts";
+import type { LedgerError, StoredEvent } from "../../src/index.ts";
 import { candidateFields, evidence, reviewFields, startFields } from "../support/fields.ts";
 import { newSession, openBuilt, test } from "../support/session.ts";
 
@@ -179,6 +179,19 @@ describe("a worker that crashes", () => {
     expect(await second.messages.list({ rootFrameId: root })).toMatchObject([{ content: "after" }]);
     expect(ledger.host()).toEqual({ instanceId: second.instanceId, epoch: 2 });
   });
+});
+
+test("a tab that lost its lock writes no more, says so, and can open the ledger again", async ({
+  session: { ledger, root },
+}) => {
+  const lock = `countersign:${ledger.name}:tab:${ledger.instanceId}`;
+  await navigator.locks.request(lock, { steal: true }, () => {});
+  await expect
+    .poll(() => ledger.settings.get({ key: "k" }).catch(({ code }: LedgerError) => code))
+    .toBe("tab_lost");
+  await using again = await openBuilt(ledger.name);
+  expect(again.instanceId).not.toBe(ledger.instanceId);
+  expect(await again.messages.list({ rootFrameId: root })).toEqual([]);
 });
 
 describe("recovery by itself", () => {
