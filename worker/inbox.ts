@@ -1,4 +1,4 @@
-import { fromPort } from "../src/protocol/stream-port.ts";
+import { fieldsOf, fromPort, portsIn } from "../src/protocol/stream-port.ts";
 import type { Envelope } from "../src/protocol/wire.ts";
 import { chunksOf } from "./files/digest.ts";
 import { writeDurably } from "./files/durable-file.ts";
@@ -80,19 +80,11 @@ async function inbox(ledgerName: string): Promise<FileSystemDirectoryHandle> {
   return ledger.getDirectoryHandle("inbox", { create: true });
 }
 
-function portsIn(input: unknown): [string, MessagePort][] {
-  return fieldsOf(input).filter((field): field is [string, MessagePort] => field[1] instanceof MessagePort);
-}
-
 function largeBytesIn(input: unknown): [string, Uint8Array<ArrayBuffer>][] {
   return fieldsOf(input).filter(
     (field): field is [string, Uint8Array<ArrayBuffer>] =>
       field[1] instanceof Uint8Array && field[1].byteLength > INLINE_BYTES,
   );
-}
-
-function fieldsOf(input: unknown): [string, unknown][] {
-  return typeof input === "object" && input !== null ? Object.entries(input) : [];
 }
 
 function withFields(envelope: Envelope, fields: readonly (readonly [string, unknown])[]): Envelope {

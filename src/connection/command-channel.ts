@@ -5,11 +5,9 @@ import {
   LedgerClosedError,
   type ValidationError,
 } from "../protocol/errors.ts";
-import { toPort } from "../protocol/stream-port.ts";
+import { fieldsOf, portsIn, toPort } from "../protocol/stream-port.ts";
 import type { Envelope } from "../protocol/wire.ts";
 import { type Connection, WorkerDiedError } from "./connection.ts";
-import { Outbox, portsIn } from "./outbox.ts";
-import type { WorkerLink } from "./worker-link.ts";
 
 /** The way of a tab's commands to the worker and back. */
 export class CommandChannel {
@@ -17,7 +15,6 @@ export class CommandChannel {
   readonly #ownerInstanceId: string;
   readonly #deadlineMs: number;
   readonly #host: () => HostIdentity | null;
-  readonly #outboxes = new WeakMap<WorkerLink, Outbox>();
   /** Commands without an answer yet, by their numbers, lowest first. */
   readonly #underWay = new Map<number, Promise<unknown>>();
   #lastSequence = 0;
@@ -67,10 +64,9 @@ export class CommandChannel {
   async #send(envelope: Envelope): Promise<unknown> {
     for (let resent = false; ; resent = true) {
       const link = await this.#connection.link();
-      const outbox = this.#outboxOf(link);
       try {
         const letter = { ...envelope, resent };
-        return await link.call(() => outbox.post(letter), envelope.command, this.#deadlineMs);
+        return await link.call(() => link.outbox.post(letter), envelope.command, this.#deadlineMs);
       } catch (error) {
         if (!(error instanceof WorkerDiedError)) throw this.#withHost(error);
         if (portsIn(envelope.input).length > 0)
@@ -80,12 +76,6 @@ export class CommandChannel {
           );
       }
     }
-  }
-
-  #outboxOf(link: WorkerLink): Outbox {
-    const outbox = this.#outboxes.get(link) ?? new Outbox((envelopes) => link.remote.execute(envelopes));
-    this.#outboxes.set(link, outbox);
-    return outbox;
   }
 
   /** A host that does not answer is named, so that its tab can be found. */
@@ -101,14 +91,26 @@ export class CommandChannel {
 
 /** The input as it is now: what its owner changes before it is sent stays out. */
 function snapshot(command: string, input: unknown): unknown {
-  const fields = typeof input === "object" && input !== null ? Object.entries(input) : undefined;
-  if (!(fields?.every(([, value]) => isCloneable(value)) ?? isCloneable(input)))
-    throw uncloneableInput(command, input);
-  if (!fields?.some(([, value]) => isStream(value))) return structuredClone(input);
-  const streams = fields.filter((field): field is [string, ReadableStream] => isStream(field[1]));
-  const rest = fields.filter(([, value]) => !isStream(value));
-  const ports = streams.map(([name, stream]) => [name, toPort(stream)]);
-  return { ...structuredClone(Object.fromEntries(rest)), ...Object.fromEntries(ports) };
+  const streams = fieldsOf(input).filter((field): field is [string, ReadableStream] => isStream(field[1]));
+  if (streams.some(([, stream]) => stream.locked)) throw uncloneableInput(command, input);
+  const names = new Set(streams.map(([name]) => name));
+  const rest =
+    streams.length === 0 ? input : Object.fromEntries(fieldsOf(input).filter(([name]) => !names.has(name)));
+  const copy = cloneOf(rest);
+  if (copy === undefined) throw uncloneableInput(command, input);
+  if (streams.length === 0) return copy.value;
+  return {
+    ...(copy.value as object),
+    ...Object.fromEntries(streams.map(([name, stream]) => [name, toPort(stream)])),
+  };
+}
+
+function cloneOf(value: unknown): { readonly value: unknown } | undefined {
+  try {
+    return { value: structuredClone(value) };
+  } catch {
+    return undefined;
+  }
 }
 
 function isStream(value: unknown): value is ReadableStream {
@@ -117,18 +119,11 @@ function isStream(value: unknown): value is ReadableStream {
 
 /** The refusal of an input that can't be sent, naming its first field that can't. */
 function uncloneableInput(command: string, input: unknown): ValidationError {
-  const fields = typeof input === "object" && input !== null ? Object.entries(input) : [];
-  const field = fields.find(([, value]) => !isCloneable(value))?.[0] ?? "input";
+  const field = fieldsOf(input).find(([, value]) => !isCloneable(value))?.[0] ?? "input";
   const expected = "a value that can be sent to a worker (no functions, symbols or DOM nodes)";
   return invalidInput(command, field, expected);
 }
 
 function isCloneable(value: unknown): boolean {
-  if (isStream(value)) return !value.locked;
-  try {
-    structuredClone(value);
-    return true;
-  } catch {
-    return false;
-  }
+  return isStream(value) ? !value.locked : cloneOf(value) !== undefined;
 }

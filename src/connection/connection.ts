@@ -14,7 +14,7 @@ export class WorkerDiedError extends HostUnavailableError {
 /** Starting SQLite and waiting for files to drain may take this much longer than the wait for the host. */
 const OPENING_LIMIT_MS = 45_000;
 
-/** A worker that dies as often as this without having carried anything out is not started again. */
+/** How often the start of another worker is tried. */
 const MAX_STARTS = 3;
 
 /**

@@ -1,14 +1,9 @@
 import { transfer } from "comlink";
 import { HostUnavailableError } from "../protocol/errors.ts";
+import { portsIn } from "../protocol/stream-port.ts";
 import type { Envelope, Reply } from "../protocol/wire.ts";
 
 type Send = (envelopes: readonly Envelope[]) => Promise<readonly Reply<unknown>[]>;
-
-/** The ports among the fields of an input, behind which streams are: they can't be copied, only handed over. */
-export function portsIn(input: unknown): MessagePort[] {
-  const fields = typeof input === "object" && input !== null ? Object.values(input) : [];
-  return fields.filter((value) => value instanceof MessagePort);
-}
 
 interface Letter {
   readonly envelope: Envelope;
@@ -37,7 +32,7 @@ export class Outbox {
     this.#letters = [];
     try {
       const envelopes = letters.map(({ envelope }) => envelope);
-      const ports = envelopes.flatMap(({ input }) => portsIn(input));
+      const ports = envelopes.flatMap(({ input }) => portsIn(input).map(([, port]) => port));
       const replies = await this.#send(transfer(envelopes, ports));
       letters.forEach(({ resolve, reject }, index) => {
         const reply = replies[index];

@@ -1,6 +1,7 @@
 import { type Remote, wrap } from "comlink";
 import { fromWireError, HostUnavailableError, LedgerClosedError } from "../protocol/errors.ts";
 import { type Greeting, type Reply, WIRE_VERSION, type WorkerApi } from "../protocol/wire.ts";
+import { Outbox } from "./outbox.ts";
 
 /** How long a worker may take to load and say hello, in milliseconds. */
 const GREETING_LIMIT_MS = 30_000;
@@ -13,6 +14,8 @@ export class WorkerLink {
   readonly #worker: Worker;
   /** The worker's functions. Call them only inside `call`. */
   readonly remote: Remote<WorkerApi>;
+  /** Where commands to it are posted. Post them only inside `call`. */
+  readonly outbox = new Outbox((envelopes) => this.remote.execute(envelopes));
   readonly #pending = new Set<(reason: Error) => void>();
   #failure: Error | undefined;
   #greeted = false;

@@ -16,6 +16,16 @@ type Answer =
   | { readonly unfit: unknown }
   | { readonly error: unknown };
 
+/** The named fields of an input, if it has any. */
+export function fieldsOf(input: unknown): [string, unknown][] {
+  return typeof input === "object" && input !== null ? Object.entries(input) : [];
+}
+
+/** The fields of an input behind which streams are: ports can't be copied, only handed over. */
+export function portsIn(input: unknown): [string, MessagePort][] {
+  return fieldsOf(input).filter((field): field is [string, MessagePort] => field[1] instanceof MessagePort);
+}
+
 /**
  * Takes the stream over and gives the port from which `fromPort` reads it.
  *

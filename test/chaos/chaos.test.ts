@@ -23,8 +23,8 @@ const EVENTS = Number(process.env["CHAOS_EVENTS"] ?? 14);
 const TABS = Number(process.env["CHAOS_TABS"] ?? 4);
 const SEED = Number(process.env["CHAOS_SEED"] ?? Math.floor(Math.random() * 2 ** 32));
 
-/** How long the tabs are left to write between two events, at most. */
-const LULL_MS = 300;
+/** How many operations the tabs begin between two events, at most. */
+const LULL_OPERATIONS = 80;
 
 const EVENTS_OF_A_TAB = ["close", "reload", "crash page", "crash worker", "kill renderer"] as const;
 type ChaosEvent = (typeof EVENTS_OF_A_TAB)[number] | "kill browser";
@@ -34,6 +34,19 @@ class Log {
   readonly begun = new Map<string, Trace>();
   readonly done = new Map<string, Trace>();
   readonly failures: string[] = [];
+  #awaited: { readonly count: number; readonly reached: () => void } | undefined;
+
+  begin(trace: Trace, key: string): void {
+    this.begun.set(key, trace);
+    if (this.#awaited !== undefined && this.begun.size >= this.#awaited.count) this.#awaited.reached();
+  }
+
+  /** Resolves once so many more operations were begun. */
+  more(count: number): Promise<void> {
+    return new Promise((reached) => {
+      this.#awaited = { count: this.begun.size + count, reached };
+    });
+  }
 }
 
 class Chaos {
@@ -56,7 +69,7 @@ class Chaos {
   async begin(): Promise<void> {
     this.browser = await launchBrowser(this.#profile);
     await this.browser.exposeFunction("chaosBegun", (trace: Trace, key: string) =>
-      this.log.begun.set(key, trace),
+      this.log.begin(trace, key),
     );
     await this.browser.exposeFunction("chaosDone", (trace: Trace, key: string) =>
       this.log.done.set(key, trace),
@@ -161,8 +174,7 @@ test(
     try {
       await chaos.begin();
       for (let event = 0; event < EVENTS; event++) {
-        const lull = random() * LULL_MS;
-        await new Promise((resolve) => setTimeout(resolve, lull));
+        await log.more(Math.floor(random() * LULL_OPERATIONS));
         const next = event % 10 === 9 ? "kill browser" : pick(EVENTS_OF_A_TAB, random);
         caused.push(next);
         await chaos.cause(next);

@@ -90,7 +90,7 @@ export function warmUp(wasmUrl: string | null): void {
 }
 
 /** Starts SQLite, once for a worker; what failed is tried again. */
-function startSqlite(wasmUrl: string | null): Promise<Sqlite3Static> {
+export function startSqlite(wasmUrl: string | null): Promise<Sqlite3Static> {
   starting ??= initialiseSqlite(wasmUrl).catch((error: unknown) => {
     starting = undefined;
     throw error;
@@ -162,7 +162,13 @@ async function openOpfs(sqlite3: Sqlite3Static, name: string, quota: Promise<Quo
   }
 }
 
-async function installPool(sqlite3: Sqlite3Static, name: string): Promise<SAHPoolUtil> {
+/**
+ * Installs the pool of a ledger's files, waiting for those that a dead worker still holds.
+ *
+ * @throws HostUnavailableError they are held for too long.
+ * @throws StorageUnavailableError the pool can't be installed.
+ */
+export async function installPool(sqlite3: Sqlite3Static, name: string): Promise<SAHPoolUtil> {
   const poolOptions = {
     name: `countersign-${name}`,
     directory: `/countersign/${name}/pool`,
