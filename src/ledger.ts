@@ -195,16 +195,10 @@ async function makeLedger(
   deadlineMs: number,
   onVersionChange: (() => void) | undefined,
 ): Promise<{ ledger: Ledger; connection: Connection; channel: CommandChannel }> {
-  let host: HostIdentity | null = null;
-  let lastReport: RecoveryReport | null = null;
-  const connection = await Connection.open(request, spawn, (notice) => {
-    if (notice.kind === "host") host = { instanceId: notice.instanceId, epoch: notice.epoch };
-    if (notice.kind === "recovered") lastReport = notice.report;
-    if (notice.kind === "version-change") onVersionChange?.();
+  const connection = await Connection.open(request, spawn, ({ kind }) => {
+    if (kind === "version-change") onVersionChange?.();
   });
-  host = connection.joined.host ?? host;
-  lastReport = connection.joined.recovered ?? lastReport;
-  const channel = new CommandChannel(connection, tab.instanceId, deadlineMs, () => host);
+  const channel = new CommandChannel(connection, tab.instanceId, deadlineMs);
   const families: Record<string, Record<string, AnyMethod>> = {};
   for (const command of connection.commands) {
     const [family = "", method = ""] = command.split(".");
@@ -231,7 +225,7 @@ async function makeLedger(
     recovery: {
       ...recovery,
       get lastReport() {
-        return lastReport;
+        return connection.lastReport;
       },
       onReport: (listener: (report: RecoveryReport) => void) =>
         connection.onNotice((notice) => {
@@ -241,8 +235,8 @@ async function makeLedger(
     verify: verification?.["verify"],
     name: request.name,
     instanceId: tab.instanceId,
-    storage: connection.joined.storage,
-    host: () => host,
+    storage: connection.storage,
+    host: () => connection.host,
     close,
     [Symbol.asyncDispose]: close,
   };

@@ -35,59 +35,73 @@ type ListEvents = (input: {
 /** How many events are read at a time. */
 const PAGE_EVENTS = 1_000;
 
+/** Something may have happened since it was looked at last. */
+class News {
+  #isNew = false;
+  #wake = () => {};
+
+  come(): void {
+    this.#isNew = true;
+    this.#wake();
+  }
+
+  /** What is read from here on has all that came before. */
+  look(): void {
+    this.#isNew = false;
+  }
+
+  /** Resolves when something came since the last look. */
+  async next(): Promise<void> {
+    if (this.#isNew) return;
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+}
+
 /**
- * Follows a session. A notice only says that there is something to read: what comes next is read after the last cursor
- * that was given, so no event is missed or given twice, whatever becomes of the host.
+ * Follows a session, reading by reading. A notice only says that there is something to read: what comes next is read
+ * after the last cursor that was given, so no event is missed or given twice, whatever becomes of the host.
  */
 async function* followEvents(
   list: ListEvents,
   connection: Connection,
-  { rootFrameId, branchId, fromCursor = 0 }: SubscriptionScope,
+  { fromCursor = 0, ...session }: SubscriptionScope,
   ended: AbortSignal,
-): AsyncGenerator<StoredEvent, void, undefined> {
-  let isNews = true;
-  let wake = () => {};
+): AsyncGenerator<readonly StoredEvent[], void, undefined> {
+  const news = new News();
   const stop = connection.onNotice((notice) => {
-    if (
-      notice.kind === "recovered" ||
-      (notice.kind === "changed" && !notice.rootFrameIds.includes(rootFrameId))
-    )
-      return;
-    isNews = true;
-    wake();
+    const isOurs = notice.kind === "changed" && notice.rootFrameIds.includes(session.rootFrameId);
+    // What a host that died committed last, nobody told.
+    if (isOurs || notice.kind === "host") news.come();
   });
-  ended.addEventListener("abort", () => wake(), { once: true });
+  ended.addEventListener("abort", () => news.come(), { once: true });
   try {
     let afterCursor = fromCursor;
     while (!ended.aborted) {
-      if (!isNews) {
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-          if (isNews || ended.aborted) resolve();
-        });
-        continue;
-      }
-      isNews = false;
-      for (let page: StoredEvent[]; !ended.aborted; ) {
-        page = await list({
-          rootFrameId,
-          ...(branchId !== undefined && { branchId }),
-          afterCursor,
-          limit: PAGE_EVENTS,
-        });
-        for (const event of page) {
-          if (ended.aborted) return;
-          afterCursor = event.eventCursor;
-          yield event;
-        }
-        if (page.length < PAGE_EVENTS) break;
-      }
+      news.look();
+      const page = await list({ ...session, afterCursor, limit: PAGE_EVENTS });
+      afterCursor = page.at(-1)?.eventCursor ?? afterCursor;
+      if (page.length > 0) yield page;
+      if (page.length < PAGE_EVENTS) await news.next();
     }
   } catch (error) {
     // A ledger that is closed ends its subscriptions.
     if (!(error instanceof LedgerClosedError)) throw error;
   } finally {
     stop();
+  }
+}
+
+async function* oneByOne(
+  pages: AsyncGenerator<readonly StoredEvent[]>,
+  ended: AbortSignal,
+): AsyncGenerator<StoredEvent, void, undefined> {
+  for await (const page of pages) {
+    for (const event of page) {
+      if (ended.aborted) return;
+      yield event;
+    }
   }
 }
 
@@ -108,46 +122,53 @@ export class EventWatch {
   }
 
   subscribe(scope: SubscriptionScope, onEvent?: (event: StoredEvent) => void): Subscription {
-    const own = new AbortController();
-    const ended = AbortSignal.any([own.signal, this.#closed.signal]);
-    const events = followEvents(this.#list, this.#connection, scope, ended);
-    const close = () => own.abort();
-    if (onEvent !== undefined) {
-      (async () => {
-        for await (const event of events) onEvent(event);
-      })().catch(reportError);
-    }
+    const { pages, ended, close } = this.#follow(scope);
+    const events = oneByOne(pages, ended);
+    if (onEvent !== undefined) forEach(events, onEvent);
     return { close, [Symbol.dispose]: close, [Symbol.asyncIterator]: () => events };
   }
 
   store(scope: SubscriptionScope): EventStore {
     let snapshot: readonly StoredEvent[] = [];
     const listeners = new Set<() => void>();
-    let subscription: Subscription | undefined;
-    let waiting: StoredEvent[] = [];
-    const publish = () => {
-      snapshot = [...snapshot, ...waiting];
-      waiting = [];
+    let stop = () => {};
+    const publish = (page: readonly StoredEvent[]) => {
+      snapshot = [...snapshot, ...page];
       for (const listener of listeners) listener();
     };
-    const collect = (event: StoredEvent) => {
-      // Those of one reading become one change.
-      if (waiting.length === 0) queueMicrotask(() => queueMicrotask(publish));
-      waiting.push(event);
+    const start = () => {
+      const fromCursor = snapshot.at(-1)?.eventCursor ?? scope.fromCursor ?? 0;
+      const { pages, ended, close } = this.#follow({ ...scope, fromCursor });
+      forEach(pages, (page) => {
+        if (!ended.aborted) publish(page);
+      });
+      stop = close;
     };
     return {
       getSnapshot: () => snapshot,
       subscribe: (onChange) => {
         listeners.add(onChange);
-        const fromCursor = snapshot.at(-1)?.eventCursor ?? scope.fromCursor ?? 0;
-        subscription ??= this.subscribe({ ...scope, fromCursor }, collect);
+        if (listeners.size === 1) start();
         return () => {
-          listeners.delete(onChange);
-          if (listeners.size > 0) return;
-          subscription?.close();
-          subscription = undefined;
+          if (listeners.delete(onChange) && listeners.size === 0) stop();
         };
       },
     };
+  }
+
+  #follow(scope: SubscriptionScope) {
+    const own = new AbortController();
+    const ended = AbortSignal.any([own.signal, this.#closed.signal]);
+    const pages = followEvents(this.#list, this.#connection, scope, ended);
+    return { pages, ended, close: () => own.abort() };
+  }
+}
+
+/** Runs through all of it in the background; an error of the callback is reported as one of an event handler is. */
+async function forEach<Item>(items: AsyncIterable<Item>, work: (item: Item) => void): Promise<void> {
+  try {
+    for await (const item of items) work(item);
+  } catch (error) {
+    reportError(error);
   }
 }

@@ -6,7 +6,7 @@ import {
   type Notice,
   type VersionChange,
 } from "../src/protocol/channel.ts";
-import { HostUnavailableError, LedgerClosedError } from "../src/protocol/errors.ts";
+import { HostUnavailableError, LedgerClosedError, toWireError } from "../src/protocol/errors.ts";
 import { commandNames } from "../src/protocol/registry.ts";
 import {
   type Envelope,
@@ -31,12 +31,11 @@ import { warmUp } from "./storage/open.ts";
 /** How long after it failed to open the database a worker queues for it again, in milliseconds. */
 const STAND_AGAIN_MS = 1_000;
 
-/** All that makes this worker the host. */
+/** This worker as the host. */
 interface Reign {
   readonly host: Host;
-  readonly service: Service | undefined;
-  readonly reconciler: Reconciler | undefined;
-  readonly lock: HeldLock | undefined;
+  /** Answers what was taken, closes the database and lets the next host have it. */
+  readonly end: () => Promise<void>;
 }
 
 /** How a page reaches the ledger: through this worker as the host, or through this worker to the host. */
@@ -69,21 +68,15 @@ export class Endpoint implements WorkerApi {
       if (request.storage !== "memory")
         this.#signOfLife = await holdSignOfLife(locks.worker(request.name, request.workerId));
       const storage =
-        request.storage === "memory" ? (await this.#openAlone(request)).storage : await this.#join(request);
+        request.storage === "memory"
+          ? (await this.#openInMemory(request)).storage
+          : await this.#join(request);
       return { storage, host: identityOf(this.#told.host), recovered: this.#told.recovered?.report ?? null };
     });
   }
 
   execute(envelopes: readonly Envelope[]): Promise<readonly Reply<unknown>[]> {
-    const reign = this.#reign;
-    if (reign !== undefined) return Promise.all(envelopes.map((envelope) => this.#carryOut(reign, envelope)));
-    const standby = this.#standby;
-    if (standby === undefined || this.#closed) {
-      const refused = () => reply<unknown>(() => Promise.reject(closedError()));
-      return Promise.all(envelopes.map(refused));
-    }
-    if (envelopes.every(isPortable)) return Promise.all(standby.send(envelopes));
-    return Promise.all(envelopes.map((envelope) => this.#sendPacked(envelope)));
+    return Promise.all(envelopes.map((envelope) => this.#route(envelope)));
   }
 
   close(): Promise<Reply<null>> {
@@ -91,24 +84,20 @@ export class Endpoint implements WorkerApi {
       this.#closed = true;
       this.#candidacy?.withdraw();
       this.#standby?.leave();
-      const reign = this.#reign;
-      if (reign !== undefined) {
-        reign.reconciler?.close();
-        await reign.service?.close();
-        await reign.host.close();
-        reign.lock?.release();
-      }
+      await this.#reign?.end();
       this.#signOfLife?.release();
       return null;
     });
   }
 
-  async #openAlone(request: OpenRequest): Promise<Host> {
-    const host = await Host.open(request, this.#surroundings, (rootFrameIds) =>
-      this.#tellPage({ kind: "changed", rootFrameIds }),
-    );
-    this.#reign = { host, service: undefined, reconciler: undefined, lock: undefined };
-    return host;
+  async #openInMemory(request: OpenRequest): Promise<Host> {
+    const tellPage = (rootFrameIds: readonly string[]) => this.#tellPage({ kind: "changed", rootFrameIds });
+    return this.#reignAlone(await Host.open(request, this.#surroundings, tellPage)).host;
+  }
+
+  /** A ledger in memory is this tab's own: nothing that another could share, or would find after it. */
+  #reignAlone(host: Host): Reign {
+    return this.#begin({ host, end: () => host.close() });
   }
 
   /** Resolves with the first of: we are the host; the host said so; nobody did in time. */
@@ -191,9 +180,8 @@ export class Endpoint implements WorkerApi {
       tell({ kind: "changed", rootFrameIds }),
     );
     if (host.storage.kind === "memory") {
-      // Nothing that another tab could share, or would find after this one.
       lock.release();
-      return this.#begin({ host, service: undefined, reconciler: undefined, lock: undefined });
+      return this.#reignAlone(host);
     }
     const reconciler =
       request.recovery === "automatic"
@@ -209,15 +197,22 @@ export class Endpoint implements WorkerApi {
       epoch: host.epoch,
       storage: host.storage,
     };
-    service = new Service(
+    const serving = new Service(
       name,
       host,
       announcement,
       ({ ownerInstanceId }) => reconciler?.watch(ownerInstanceId),
       (change) => this.#hearVersion(change),
     );
+    service = serving;
     this.#tellPage(noticeOf(announcement));
-    const reign = this.#begin({ host, service, reconciler, lock });
+    const end = async () => {
+      reconciler?.close();
+      await serving.close();
+      await host.close();
+      lock.release();
+    };
+    const reign = this.#begin({ host, end });
     reconciler?.tidy();
     return reign;
   }
@@ -231,30 +226,24 @@ export class Endpoint implements WorkerApi {
     return reign;
   }
 
-  async #carryOut({ host }: Reign, packed: Envelope): Promise<Reply<unknown>> {
-    const { envelope, release } = unpack(packed);
+  #route(envelope: Envelope): Promise<Reply<unknown>> {
+    const [host, standby] = [this.#reign?.host, this.#standby];
+    if (host !== undefined) return carryOut(host, envelope);
+    if (standby === undefined || this.#closed) return Promise.resolve(refusalOf(closedError()));
+    return isPortable(envelope) ? standby.send(envelope) : this.#sendPacked(envelope);
+  }
+
+  async #sendPacked(packed: Envelope): Promise<Reply<unknown>> {
+    const { name = "", workerId = "" } = this.#request ?? {};
+    const travelling = await reply(() => packForTravel(name, workerId, packed));
+    if (!travelling.ok) return travelling;
+    const { envelope, release } = travelling.value;
     try {
-      return await host.execute(envelope);
+      // Packing took time: this worker may be the host by now.
+      return await this.#route(envelope);
     } finally {
       await release();
     }
-  }
-
-  #sendPacked(packed: Envelope): Promise<Reply<unknown>> {
-    return reply(async () => {
-      const { name = "", workerId = "" } = this.#request ?? {};
-      return packForTravel(name, workerId, packed);
-    }).then(async (travelling) => {
-      if (!travelling.ok) return travelling;
-      const { envelope, release } = travelling.value;
-      try {
-        // Packing took time: this worker may be the host by now.
-        const [answer] = await this.execute([envelope]);
-        return answer ?? (await reply<unknown>(() => Promise.reject(closedError())));
-      } finally {
-        await release();
-      }
-    });
   }
 
   #hearVersion(change: VersionChange): void {
@@ -265,6 +254,19 @@ export class Endpoint implements WorkerApi {
     Object.assign(this.#told, { [notice.kind]: notice });
     this.#notices?.postMessage(notice);
   }
+}
+
+async function carryOut(host: Host, packed: Envelope): Promise<Reply<unknown>> {
+  const { envelope, release } = unpack(packed);
+  try {
+    return await host.execute(envelope);
+  } finally {
+    await release();
+  }
+}
+
+function refusalOf(error: LedgerClosedError): Reply<never> {
+  return { ok: false, error: toWireError(error) };
 }
 
 function identityOf(host: HostIdentity | undefined): HostIdentity | null {

@@ -6,9 +6,15 @@ import {
   type Message,
   type VersionChange,
 } from "../src/protocol/channel.ts";
+import { coalesce } from "../src/protocol/coalesce.ts";
 import { LedgerError, toWireError } from "../src/protocol/errors.ts";
 import type { Envelope } from "../src/protocol/wire.ts";
 import type { Host } from "./host.ts";
+
+interface Addressed {
+  readonly to: string;
+  readonly answer: Answer;
+}
 
 /** The host's side of the channel: takes commands of other tabs' workers and answers them. */
 export class Service {
@@ -17,8 +23,14 @@ export class Service {
   readonly #announcement: HostAnnouncement;
   readonly #onCommand: (envelope: Envelope) => void;
   readonly #onVersionChange: (change: VersionChange) => void;
-  /** Answers that go out together: those of one commit. */
-  readonly #outgoing = new Map<string, Answer[]>();
+  /** The commands of a commit are answered in one turn; their answers travel as one message to each tab. */
+  readonly #answerTogether = coalesce<Addressed>((all) => {
+    for (const to of new Set(all.map((each) => each.to)))
+      this.#answer(
+        to,
+        all.filter((each) => each.to === to).map(({ answer }) => answer),
+      );
+  });
   readonly #underWay = new Set<Promise<void>>();
 
   /** @param onCommand told of each command before it is carried out */
@@ -63,18 +75,7 @@ export class Service {
   async #carryOut(envelope: Envelope, from: string): Promise<void> {
     this.#onCommand(envelope);
     const reply = await this.#host.execute(envelope);
-    const outgoing = this.#outgoing.get(from);
-    if (outgoing !== undefined) {
-      outgoing.push({ operationId: envelope.operationId, reply });
-      return;
-    }
-    const answers: Answer[] = [{ operationId: envelope.operationId, reply }];
-    this.#outgoing.set(from, answers);
-    // One task later: the commands of a commit are answered in turn, and their answers travel as one message.
-    await new Promise<void>((resolve) => queueMicrotask(resolve));
-    await null;
-    this.#outgoing.delete(from);
-    this.#answer(from, answers);
+    this.#answerTogether({ to: from, answer: { operationId: envelope.operationId, reply } });
   }
 
   #answer(to: string, answers: readonly Answer[]): void {

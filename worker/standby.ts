@@ -6,6 +6,7 @@ import {
   type Message,
   type VersionChange,
 } from "../src/protocol/channel.ts";
+import { coalesce } from "../src/protocol/coalesce.ts";
 import type { Envelope, Reply } from "../src/protocol/wire.ts";
 
 /** How often the host is asked again while it owes an answer, in milliseconds. */
@@ -29,7 +30,11 @@ export class Standby {
   readonly #onVersionChange: (change: VersionChange) => void;
   readonly #pending = new Map<string, Pending>();
   readonly #timer: ReturnType<typeof setInterval>;
+  readonly #postTogether = coalesce<Envelope>((envelopes) => {
+    if (!this.#hasLeft) this.#post({ kind: "commands", from: this.#workerId, envelopes });
+  });
   #epoch = 0;
+  #hasLeft = false;
 
   constructor(
     ledgerName: string,
@@ -48,16 +53,12 @@ export class Standby {
     this.#post({ kind: "who-is-host", from: workerId });
   }
 
-  /** Has commands carried out by the host, whenever there is one. */
-  send(envelopes: readonly Envelope[]): Promise<Reply<unknown>>[] {
-    const answers = envelopes.map(
-      (envelope) =>
-        new Promise<Reply<unknown>>((resolve) => {
-          this.#pending.set(envelope.operationId, { envelope, resolve, sentAt: performance.now() });
-        }),
-    );
-    this.#post({ kind: "commands", from: this.#workerId, envelopes });
-    return answers;
+  /** Has a command carried out by the host, whenever there is one. Those of one turn travel as one message. */
+  send(envelope: Envelope): Promise<Reply<unknown>> {
+    return new Promise((resolve) => {
+      this.#pending.set(envelope.operationId, { envelope, resolve, sentAt: performance.now() });
+      this.#postTogether(envelope);
+    });
   }
 
   /** Asks the tabs with older code to close. */
@@ -67,6 +68,7 @@ export class Standby {
 
   /** Leaves the channel; what waits for an answer is for the caller to see to, in this order. */
   leave(): Pick<Pending, "envelope" | "resolve">[] {
+    this.#hasLeft = true;
     clearInterval(this.#timer);
     this.#channel.close();
     const pending = [...this.#pending.values()];

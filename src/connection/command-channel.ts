@@ -1,4 +1,3 @@
-import type { HostIdentity } from "../protocol/channel.ts";
 import {
   HostUnavailableError,
   invalidInput,
@@ -14,23 +13,15 @@ export class CommandChannel {
   readonly #connection: Connection;
   readonly #ownerInstanceId: string;
   readonly #deadlineMs: number;
-  readonly #host: () => HostIdentity | null;
   /** Commands without an answer yet, by their numbers, lowest first. */
   readonly #underWay = new Map<number, Promise<unknown>>();
   #lastSequence = 0;
   #closed = false;
 
-  /** @param host the tab that is the host, as far as it is known */
-  constructor(
-    connection: Connection,
-    ownerInstanceId: string,
-    deadlineMs: number,
-    host: () => HostIdentity | null,
-  ) {
+  constructor(connection: Connection, ownerInstanceId: string, deadlineMs: number) {
     this.#connection = connection;
     this.#ownerInstanceId = ownerInstanceId;
     this.#deadlineMs = deadlineMs;
-    this.#host = host;
   }
 
   /** Has a command carried out, once; gives its result or throws its refusal. */
@@ -80,7 +71,7 @@ export class CommandChannel {
 
   /** A host that does not answer is named, so that its tab can be found. */
   #withHost(error: unknown): unknown {
-    const host = this.#host();
+    const { host } = this.#connection;
     if (!(error instanceof HostUnavailableError) || host === null) return error;
     const { instanceId, epoch } = host;
     const where = instanceId === this.#ownerInstanceId ? "this tab" : `tab ${instanceId}`;

@@ -1,7 +1,8 @@
 import { transfer } from "comlink";
-import { locks, type Notice } from "../protocol/channel.ts";
+import { type HostIdentity, locks, type Notice } from "../protocol/channel.ts";
 import { HostUnavailableError } from "../protocol/errors.ts";
-import type { Joined, OpenRequest } from "../protocol/wire.ts";
+import type { RecoveryReport } from "../protocol/recovery.ts";
+import type { OpenRequest, StorageReport } from "../protocol/wire.ts";
 import { WorkerLink } from "./worker-link.ts";
 
 /** The worker ended by itself: it crashed, or somebody ended it. What was on its way is sent again to the next one. */
@@ -28,8 +29,12 @@ export class Connection {
   #link: Promise<WorkerLink>;
   #current: WorkerLink | undefined;
   readonly #closing = new AbortController();
-  joined!: Joined;
+  storage!: StorageReport;
   commands: readonly string[] = [];
+  /** The tab whose worker has the database open, as far as it is known; null for a ledger in memory. */
+  host: HostIdentity | null = null;
+  /** The newest report of what was closed for tabs that are gone. */
+  lastReport: RecoveryReport | null = null;
 
   /** @throws what opening the ledger throws */
   static async open(
@@ -93,15 +98,19 @@ export class Connection {
       const request: OpenRequest = { ...this.#request, workerId: crypto.randomUUID() };
       const notices = new MessageChannel();
       notices.port1.onmessage = ({ data }: MessageEvent<Notice>) => {
-        for (const listener of this.#listeners) listener(data);
+        this.#hear(data);
       };
       const limitMs = request.hostWaitMs + OPENING_LIMIT_MS;
-      this.joined = await link.call(
+      const joined = await link.call(
         () => link.remote.open(request, transfer(notices.port2, [notices.port2])),
         `opening ledger "${request.name}"`,
         limitMs,
       );
       this.commands = commands;
+      this.storage = joined.storage;
+      // The answer is the later word: notices come by a way of their own.
+      this.host = joined.host;
+      this.lastReport = joined.recovered ?? this.lastReport;
       if (request.storage !== "memory")
         this.#restartAfter(link, locks.worker(request.name, request.workerId));
       return link;
@@ -119,6 +128,12 @@ export class Connection {
     // Whoever waits for it hears of its failure; so does the next command.
     this.#link.catch(() => {});
     link.fail(new WorkerDiedError());
+  }
+
+  #hear(notice: Notice): void {
+    if (notice.kind === "host") this.host = { instanceId: notice.instanceId, epoch: notice.epoch };
+    if (notice.kind === "recovered") this.lastReport = notice.report;
+    for (const listener of this.#listeners) listener(notice);
   }
 
   async #startAgain(): Promise<WorkerLink> {

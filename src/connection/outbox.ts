@@ -1,4 +1,5 @@
 import { transfer } from "comlink";
+import { coalesce } from "../protocol/coalesce.ts";
 import { HostUnavailableError } from "../protocol/errors.ts";
 import { portsIn } from "../protocol/stream-port.ts";
 import type { Envelope, Reply } from "../protocol/wire.ts";
@@ -14,22 +15,17 @@ interface Letter {
 /** Sends the commands that a page issues in one go as one message, in their order: one trip, and as a rule one commit. */
 export class Outbox {
   readonly #send: Send;
-  #letters: Letter[] = [];
+  readonly #collect = coalesce<Letter>((letters) => this.#sendAll(letters));
 
   constructor(send: Send) {
     this.#send = send;
   }
 
   post(envelope: Envelope): Promise<Reply<unknown>> {
-    return new Promise((resolve, reject) => {
-      if (this.#letters.length === 0) queueMicrotask(() => this.#flush());
-      this.#letters.push({ envelope, resolve, reject });
-    });
+    return new Promise((resolve, reject) => this.#collect({ envelope, resolve, reject }));
   }
 
-  async #flush(): Promise<void> {
-    const letters = this.#letters;
-    this.#letters = [];
+  async #sendAll(letters: readonly Letter[]): Promise<void> {
     try {
       const envelopes = letters.map(({ envelope }) => envelope);
       const ports = envelopes.flatMap(({ input }) => portsIn(input).map(([, port]) => port));
