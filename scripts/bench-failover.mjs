@@ -1,11 +1,11 @@
 // How long a command waits when the host's tab dies, against the bare cost of the hand-over; and what a standby's
 // commands cost. In Chromium; `--rounds N` for each way to die (default 50).
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { cpus, tmpdir } from "node:os";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { chromium } from "playwright";
-import { root, serveBench } from "./bench-server.mjs";
+import { describeMachine, keepResult, serveBench } from "./bench-server.mjs";
 import { chromiumOptions } from "./browsers.mjs";
 
 const { values } = parseArgs({ options: { rounds: { type: "string", default: "50" } } });
@@ -47,12 +47,7 @@ try {
       `${name.padEnd(18)} median ${median} ms, p99 ${p99} ms; bare hand-over ${summary.floor.median} ms (${(median / summary.floor.median).toFixed(2)} ×); its run closed after ${summary.recovery.median} ms, p99 ${summary.recovery.p99} ms; ${rounds} rounds`,
     );
   }
-  const machine = { cpu: cpus()[0]?.model, cores: cpus().length, measuredAt: new Date().toISOString() };
-  mkdirSync(join(root, "test/bench/results"), { recursive: true });
-  writeFileSync(
-    join(root, "test/bench/results/failover.json"),
-    `${JSON.stringify({ machine, result }, null, 2)}\n`,
-  );
+  keepResult("failover", describeMachine(browser), result);
 } finally {
   await browser.close();
   await server.close();

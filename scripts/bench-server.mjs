@@ -1,4 +1,6 @@
 import { execFileSync } from "node:child_process";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { cpus, totalmem } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { createServer } from "vite";
@@ -18,4 +20,22 @@ export async function serveBench() {
   });
   await server.listen();
   return { server, url: server.resolvedUrls?.local[0] };
+}
+
+/** The machine that was measured on. */
+export function describeMachine(browser) {
+  return {
+    browser: `Chromium ${browser.browser()?.version() ?? ""}`.trim(),
+    cpu: cpus()[0]?.model,
+    cores: cpus().length,
+    memoryGiB: Math.round(totalmem() / 2 ** 30),
+    measuredAt: new Date().toISOString(),
+  };
+}
+
+/** Keeps figures under `test/bench/results`. */
+export function keepResult(name, machine, result) {
+  const directory = join(root, "test/bench/results");
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(join(directory, `${name}.json`), `${JSON.stringify({ machine, result }, null, 2)}\n`);
 }

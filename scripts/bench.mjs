@@ -1,9 +1,9 @@
 // Runs the benchmarks in Chromium, prints one page of ratios, writes test/bench/results/latest.json.
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { cpus, tmpdir, totalmem } from "node:os";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright";
-import { root, serveBench } from "./bench-server.mjs";
+import { describeMachine, keepResult, serveBench } from "./bench-server.mjs";
 import { chromiumOptions } from "./browsers.mjs";
 
 const { server, url: origin } = await serveBench();
@@ -17,19 +17,9 @@ try {
   await page.waitForFunction("globalThis.runBench !== undefined");
   const large = await measureLargeArtifact(page, 200);
   const result = { ...(await page.evaluate("runBench(report)")), large };
-  const machine = {
-    browser: `Chromium ${browser.browser()?.version() ?? ""}`.trim(),
-    cpu: cpus()[0]?.model,
-    cores: cpus().length,
-    memoryGiB: Math.round(totalmem() / 2 ** 30),
-    measuredAt: new Date().toISOString(),
-  };
+  const machine = describeMachine(browser);
   print(result, machine);
-  mkdirSync(join(root, "test/bench/results"), { recursive: true });
-  writeFileSync(
-    join(root, "test/bench/results/latest.json"),
-    `${JSON.stringify({ machine, result }, null, 2)}\n`,
-  );
+  keepResult("latest", machine, result);
 } finally {
   await browser.close();
   await server.close();

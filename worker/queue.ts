@@ -1,5 +1,6 @@
+import type { Epoch } from "./hosting/epoch.ts";
+import type { Receipt, Receipts } from "./hosting/receipts.ts";
 import type { Ledger } from "./ledger/ledger.ts";
-import type { Epoch, Receipt, Receipts } from "./receipts.ts";
 import type { Database } from "./storage/database.ts";
 
 /** More commands than this wait for the next commit, so that the first of a flood is not answered last. */

@@ -9,7 +9,7 @@ import type {
 } from "../src/protocol/testing-wire.ts";
 import type { Reply } from "../src/protocol/wire.ts";
 import type { FaultPoints } from "./commands/command.ts";
-import { Endpoint } from "./endpoint.ts";
+import { Endpoint } from "./hosting/endpoint.ts";
 import { reply } from "./reply.ts";
 import type { Database } from "./storage/database.ts";
 

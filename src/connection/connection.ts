@@ -1,6 +1,7 @@
 import { transfer } from "comlink";
-import { type HostIdentity, locks, type Notice } from "../protocol/channel.ts";
+import type { HostIdentity, Notice } from "../protocol/channel.ts";
 import { HostUnavailableError } from "../protocol/errors.ts";
+import { endOf, locks } from "../protocol/locks.ts";
 import type { RecoveryReport } from "../protocol/recovery.ts";
 import type { OpenRequest, StorageReport } from "../protocol/wire.ts";
 import { WorkerLink } from "./worker-link.ts";
@@ -122,7 +123,7 @@ export class Connection {
 
   async #restartAfter(link: WorkerLink, signOfLife: string): Promise<void> {
     const { signal } = this.#closing;
-    await navigator.locks.request(signOfLife, { signal }, () => {}).catch(() => {});
+    await endOf(signOfLife, signal).catch(() => {});
     if (signal.aborted) return;
     this.#link = this.#startAgain();
     // Whoever waits for it hears of its failure; so does the next command.

@@ -1,5 +1,5 @@
-import { locks } from "../protocol/channel.ts";
 import { StorageUnavailableError } from "../protocol/errors.ts";
+import { holdLock, isHeld, locks } from "../protocol/locks.ts";
 
 /** One open ledger in one tab: the owner of all that it starts. */
 export interface Tab {
@@ -25,35 +25,21 @@ export async function takeTabLock(ledgerName: string): Promise<Tab> {
   }
   const instanceId = crypto.randomUUID();
   const lock = locks.tab(ledgerName, instanceId);
-  return new Promise((taken, refused) => {
-    let letGo = () => {};
-    const untilReleased = new Promise<void>((done) => {
-      letGo = done;
-    });
-    const released: Promise<void> = navigator.locks.request(lock, () => {
-      const comeBack = new AbortController();
-      const lost = new Promise<void>((resolve) => {
-        // Rejects when somebody steals the lock.
-        Promise.resolve().then(() => released.catch(() => resolve()));
-        // A page that the browser had put aside and shows again may have come back without it.
-        const check = async ({ persisted }: PageTransitionEvent) => {
-          if (persisted && !(await isHeld(lock))) resolve();
-        };
-        addEventListener("pageshow", check, { signal: comeBack.signal });
-      });
-      const release = async () => {
-        comeBack.abort();
-        letGo();
-        await released.catch(() => {});
-      };
-      taken({ instanceId, lost, release });
-      return untilReleased;
-    });
-    released.catch(refused);
-  });
+  const held = await holdLock(lock);
+  const comeBack = new AbortController();
+  const release = () => {
+    comeBack.abort();
+    return held.release();
+  };
+  return { instanceId, lost: Promise.race([held.stolen, lostInCache(lock, comeBack.signal)]), release };
 }
 
-async function isHeld(lock: string): Promise<boolean> {
-  const { held = [] } = await navigator.locks.query();
-  return held.some(({ name }) => name === lock);
+/** Resolves when the page is shown again, after the browser had put it aside, and has lost its lock meanwhile. */
+function lostInCache(lock: string, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const check = async ({ persisted }: PageTransitionEvent) => {
+      if (persisted && !(await isHeld(lock))) resolve();
+    };
+    addEventListener("pageshow", check, { signal });
+  });
 }

@@ -48,11 +48,3 @@ export type Notice = HostNews | VersionChange | ({ readonly kind: "host" } & Hos
 export function channelName(ledgerName: string): string {
   return `countersign:${ledgerName}`;
 }
-
-/** The Web Locks of a ledger: who owns the database, who reconciles, and which tabs and workers are alive. */
-export const locks = {
-  host: (ledgerName: string) => `countersign:${ledgerName}:host`,
-  reconcile: (ledgerName: string) => `countersign:${ledgerName}:reconcile`,
-  tab: (ledgerName: string, instanceId: string) => `countersign:${ledgerName}:tab:${instanceId}`,
-  worker: (ledgerName: string, workerId: string) => `countersign:${ledgerName}:worker:${workerId}`,
-} as const;

@@ -8,6 +8,7 @@ import {
   terminalFields,
 } from "../support/fields.ts";
 import { proposal } from "../support/repair.ts";
+import { newSession } from "../support/roots.ts";
 import { pick, seededRandom } from "./random.ts";
 
 /** A tab that writes without end, until it is stopped or dies. Node calls it through `globalThis`. */
@@ -215,13 +216,6 @@ class ChaosPage {
       )) as unknown as Survey["unfinished"],
     };
   }
-}
-
-async function newSession(ledger: TestLedger): Promise<string> {
-  const { projectId } = await ledger.projects.create({ name: "chaos" });
-  const { rootFrameId } = await ledger.frames.create({ projectId, kind: "turn" });
-  await ledger.branches.ensure({ rootFrameId, branchId: rootFrameId });
-  return rootFrameId;
 }
 
 globalThis.openChaosPage = async (shared, deadlineMs = 30_000) => {

@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import type { TestLedger } from "../../src/testing.ts";
-import { selectCandidates } from "../../worker/commands/recovery/reconcile-candidates.ts";
+import { selectCandidates } from "../../worker/recovery/settle-candidates.ts";
 import { proofTables } from "../../worker/schema/tables.ts";
 import { addCandidateMessage, commitCandidateDelivery, sessionOf } from "../support/candidates.ts";
 import { candidateFields, evidence, reviewFields, startFields } from "../support/fields.ts";

@@ -1,6 +1,9 @@
 import { test as base } from "vitest";
 import type { OpenOptions } from "../../src/index.ts";
 import { openTestLedger, type TestLedger } from "../../src/testing.ts";
+import { newRoot, newSession } from "./roots.ts";
+
+export { newRoot, newSession };
 
 /** A ledger with one session in it: what most tests start from. */
 export interface SessionFixture {
@@ -31,18 +34,6 @@ export function freshName(): string {
 /** Opens a ledger in the built testing worker. */
 export function openBuilt(name: string, options: Partial<OpenOptions> = {}): Promise<TestLedger> {
   return openTestLedger({ name, workerUrl: "/testing-worker.js", recovery: "manual", ...options });
-}
-
-export async function newSession(ledger: TestLedger): Promise<string> {
-  const project = await ledger.projects.create({ name: "Auto Mode recovery regression" });
-  return newRoot(ledger, project.projectId);
-}
-
-/** A new session of a project, by its root frame. */
-export async function newRoot(ledger: TestLedger, projectId: string): Promise<string> {
-  const { rootFrameId } = await ledger.frames.create({ projectId, kind: "turn" });
-  await ledger.branches.ensure({ rootFrameId, branchId: rootFrameId });
-  return rootFrameId;
 }
 
 /** Removes a closed ledger's files. */

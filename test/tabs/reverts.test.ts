@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { REVERT_POINTS } from "../../src/protocol/testing-wire.ts";
-import { readFiles, writeFiles } from "../files/place.ts";
 import { test } from "../support/session.ts";
+import { newWorkspace, readTexts, writeText } from "../support/workspace.ts";
 
 /** The worker dies in a revert while the tab that asked for it lives: the command is sent again, and goes on. */
 
@@ -12,18 +12,16 @@ test.for(REVERT_POINTS)(
   "a revert and its undo, cut off at %s, are carried out once",
   async (point, { session }) => {
     const { ledger, root } = session;
-    const origin = await navigator.storage.getDirectory();
-    const directory = await origin.getDirectoryHandle(`${ledger.name}-work`, { create: true });
+    const directory = await newWorkspace(BEFORE);
     const checkpoint = async () =>
       ledger.checkpoints.create({
         rootFrameId: root,
         reason: "manual",
         workspaceTreeId: (await ledger.workspace.capture({ directory })).treeId,
       });
-    await writeFiles(directory, BEFORE);
     await ledger.messages.add({ rootFrameId: root, role: "user", content: "one" });
     const { checkpointId } = await checkpoint();
-    await writeFiles(directory, AFTER);
+    for (const [path, text] of Object.entries(AFTER)) await writeText(directory, path, text);
     await ledger.messages.add({ rootFrameId: root, role: "user", content: "two" });
     await checkpoint();
     const said = async () =>
@@ -39,12 +37,11 @@ test.for(REVERT_POINTS)(
     await cutOff(() =>
       ledger.branches.revert({ rootFrameId: root, checkpointId, directory, idempotencyKey: "back" }),
     );
-    expect(await readFiles(directory)).toEqual(BEFORE);
+    expect(await readTexts(directory)).toEqual(BEFORE);
     expect(await said()).toEqual(["one"]);
     await cutOff(() => ledger.branches.undo({ rootFrameId: root, directory, idempotencyKey: "forth" }));
-    expect(await readFiles(directory)).toEqual(AFTER);
+    expect(await readTexts(directory)).toEqual(AFTER);
     expect(await said()).toEqual(["one", "two"]);
     expect(await ledger.verify()).toMatchObject({ ok: true });
-    await origin.removeEntry(directory.name, { recursive: true });
   },
 );

@@ -2,6 +2,7 @@ import { describe, expect } from "vitest";
 import type { LedgerError, StoredEvent } from "../../src/index.ts";
 import { candidateFields, evidence, reviewFields, startFields } from "../support/fields.ts";
 import { newSession, openBuilt, test } from "../support/session.ts";
+import { newWorkspace } from "../support/workspace.ts";
 
 /** Several openings of one ledger, each with its own worker and its own sign of life, as several tabs have. */
 
@@ -70,16 +71,10 @@ describe("a ledger that is open twice", () => {
         expect(new Uint8Array(await file.arrayBuffer())).toEqual(bytes.slice(0, sizeBytes));
       }
     }
-    const directory = await (await navigator.storage.getDirectory()).getDirectoryHandle(
-      `${ledger.name}-work`,
-      {
-        create: true,
-      },
-    );
+    const directory = await newWorkspace({ "a.txt": "a" });
     const tree = await second.workspace.capture({ directory });
     expect(await ledger.workspace.capture({ directory })).toEqual(tree);
     expect(await inboxOf(ledger.name)).toEqual([]);
-    await (await navigator.storage.getDirectory()).removeEntry(`${ledger.name}-work`, { recursive: true });
   });
 
   test("a stream that fails in the other tab is refused by its field", async ({

@@ -1,5 +1,6 @@
 import { expect, onTestFinished } from "vitest";
-import { channelName, type HostAnnouncement, locks, type Message } from "../../src/protocol/channel.ts";
+import { channelName, type HostAnnouncement, type Message } from "../../src/protocol/channel.ts";
+import { holdLock, locks } from "../../src/protocol/locks.ts";
 import { WIRE_VERSION } from "../../src/protocol/wire.ts";
 import { openBuilt, test } from "../support/session.ts";
 
@@ -9,25 +10,18 @@ import { openBuilt, test } from "../support/session.ts";
 async function playHost(name: string, version: Pick<HostAnnouncement, "wireVersion" | "storage">) {
   const channel = new BroadcastChannel(channelName(name));
   const announcement: HostAnnouncement = { kind: "host", instanceId: "other-tab", epoch: 7, ...version };
-  let close = () => {};
   const asked = new Promise<void>((resolve) => {
     channel.onmessage = ({ data }: MessageEvent<Message>) => {
       if (data.kind === "who-is-host") channel.postMessage(announcement);
       if (data.kind === "version-change") resolve();
     };
   });
-  await new Promise<void>((granted) => {
-    navigator.locks.request(locks.host(name), () => {
-      granted();
-      return new Promise<void>((resolve) => {
-        close = () => {
-          channel.close();
-          resolve();
-        };
-      });
-    });
-  });
-  onTestFinished(() => close());
+  const { release } = await holdLock(locks.host(name));
+  const close = () => {
+    channel.close();
+    return release();
+  };
+  onTestFinished(close);
   return { asked, close };
 }
 

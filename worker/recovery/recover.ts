@@ -1,12 +1,12 @@
 import type { StartupReport } from "../../src/protocol/recovery.ts";
 import type { Context } from "../commands/command.ts";
-import { selectCandidates, settleCandidates } from "../commands/recovery/reconcile-candidates.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { abandonAttempts } from "./abandon-attempts.ts";
 import { closeOrphanedRuns } from "./close-runs.ts";
 import { isolated } from "./isolated.ts";
 import { lastWriterOfRow, lastWriterOfRun } from "./last-writer.ts";
 import { ownedMarkers } from "./revert-marker.ts";
+import { selectCandidates, settleCandidates } from "./settle-candidates.ts";
 
 /** Tells of a piece of unfinished work, by its owner and by the tab that wrote to it last, whether nobody is at it. */
 export type IsOrphan = (owner: string, lastWriter: () => string | undefined) => boolean;

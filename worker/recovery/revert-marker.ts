@@ -35,6 +35,7 @@ export type RevertMarker = {
 /** Reverts that this worker is carrying out right now: they are not for recovery. */
 export const underWay = new Set<string>();
 
+/** The prefix of the keys is followed by hex digits, all of which come before "g". */
 const selectMarkers = "SELECT value FROM settings WHERE key >= ?1 AND key < ?1 || 'g'";
 const selectRoot = "SELECT root_frame_id FROM session_branches WHERE branch_id = ?";
 

@@ -3,6 +3,7 @@ import { HostUnavailableError, LedgerError, StorageUnavailableError } from "../.
 import type { OpenRequest, StorageReport } from "../../src/protocol/wire.ts";
 import { migrate, SCHEMA_VERSION } from "../schema/migrate.ts";
 import { Database } from "./database.ts";
+import { directoryOf } from "./directory.ts";
 
 /** SQLite's start-up was seen to hang for good in Firefox; nothing sound takes this long. */
 const INIT_LIMIT_MS = 30_000;
@@ -133,14 +134,6 @@ async function noFiles(): Promise<never> {
   throw new StorageUnavailableError("files_unavailable", "a ledger in memory keeps no files");
 }
 
-/** Beside the pool of the database, which must have its directory for itself. */
-async function directoryOf(name: string): Promise<FileSystemDirectoryHandle> {
-  const root = await navigator.storage.getDirectory();
-  const ledgers = await root.getDirectoryHandle("countersign", { create: true });
-  const ledger = await ledgers.getDirectoryHandle(name, { create: true });
-  return ledger.getDirectoryHandle("files", { create: true });
-}
-
 async function openOpfs(sqlite3: Sqlite3Static, name: string, quota: Promise<Quota>): Promise<OpenedStorage> {
   const pool = await installPool(sqlite3, name);
   const release = () => {
@@ -153,7 +146,7 @@ async function openOpfs(sqlite3: Sqlite3Static, name: string, quota: Promise<Quo
       reason: "the origin-private file system is available",
       vfs: pool.vfsName,
     } as const;
-    const filesDirectory = () => directoryOf(name);
+    const filesDirectory = () => directoryOf(name, "files");
     const means = { release, filesDirectory };
     return await finishOpening(sqlite3, new Database(sqlite3, connection), kind, means, quota);
   } catch (error) {

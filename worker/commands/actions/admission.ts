@@ -47,7 +47,7 @@ const selectBinding = "SELECT * FROM repair_execution_groups WHERE action_group_
  */
 export function admit(context: Context, groupId: string, kind: "work" | "evidence"): Admission {
   const { ledger } = context;
-  const group = requireRow(context.ledger, "action_groups", groupId, "groupId");
+  const group = requireRow(ledger, "action_groups", groupId, "groupId");
   if (kind === "work") ledger.assertNoBarrier(String(group["root_frame_id"]));
   const binding = ledger.database.get(selectBinding, [groupId]);
   if (binding === undefined) return { group, run: undefined };

@@ -12,11 +12,9 @@ export const appendActionEvent: Handler<typeof actions.appendEvent> = (input, co
   const { ledger, now, newId } = context;
   const { groupId } = input;
   const wanted: Row = { group_id: groupId, ...eventColumns(input) };
-  requireRow(context.ledger, "action_groups", groupId, "groupId");
+  requireRow(ledger, "action_groups", groupId, "groupId");
   const existing =
-    input.eventId === undefined
-      ? undefined
-      : soundRow(context.ledger, "action_events", input.eventId, "eventId");
+    input.eventId === undefined ? undefined : soundRow(ledger, "action_events", input.eventId, "eventId");
   if (existing !== undefined) return sameEvent(existing, wanted);
 
   const admission = admit(context, groupId, isTerminalEvidence(input) ? "evidence" : "work");

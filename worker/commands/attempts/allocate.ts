@@ -21,7 +21,7 @@ export const allocateAttempt: Handler<typeof attempts.allocate> = (input, contex
   const existing =
     input.attemptId === undefined
       ? undefined
-      : soundRow(context.ledger, "execution_attempts", input.attemptId, "attemptId");
+      : soundRow(ledger, "execution_attempts", input.attemptId, "attemptId");
   if (existing !== undefined) return sameAttempt(existing, wanted);
 
   const admission = admit(context, input.groupId, "work");

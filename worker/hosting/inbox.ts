@@ -1,8 +1,9 @@
-import { fieldsOf, fromPort, portsIn } from "../src/protocol/stream-port.ts";
-import type { Envelope } from "../src/protocol/wire.ts";
-import { chunksOf } from "./files/digest.ts";
-import { writeDurably } from "./files/durable-file.ts";
-import { readingSource } from "./files/source-error.ts";
+import { fieldsOf, fromPort, portsIn } from "../../src/protocol/stream-port.ts";
+import type { Envelope } from "../../src/protocol/wire.ts";
+import { chunksOf } from "../files/digest.ts";
+import { writeDurably } from "../files/durable-file.ts";
+import { readingSource } from "../files/source-error.ts";
+import { directoryOf } from "../storage/directory.ts";
 
 /** Above this many bytes travel to another tab as a Blob, by reference. */
 const INLINE_BYTES = 65_536;
@@ -45,12 +46,13 @@ export async function packForTravel(
   const written: string[] = [];
   const files: (readonly [string, File])[] = [];
   const release = async () => {
-    for (const name of written) await (await inbox(ledgerName)).removeEntry(name).catch(() => {});
+    for (const name of written)
+      await (await directoryOf(ledgerName, "inbox")).removeEntry(name).catch(() => {});
   };
   try {
     for (const [field, port] of portsIn(envelope.input)) {
       const name = `${workerId}.${crypto.randomUUID()}`;
-      const handle = await (await inbox(ledgerName)).getFileHandle(name, { create: true });
+      const handle = await (await directoryOf(ledgerName, "inbox")).getFileHandle(name, { create: true });
       written.push(name);
       await readingSource(envelope.command, field, () => writeDurably(handle, chunksOf(fromPort(port))));
       files.push([field, await handle.getFile()]);
@@ -64,20 +66,13 @@ export async function packForTravel(
 
 /** Removes what workers that died left in the inbox. */
 export async function emptyInbox(ledgerName: string, isAlive: (workerId: string) => boolean): Promise<void> {
-  const directory = await inbox(ledgerName);
+  const directory = await directoryOf(ledgerName, "inbox");
   const names: string[] = [];
   for await (const name of directory.keys()) names.push(name);
   for (const name of names) {
     const [workerId = ""] = name.split(".");
     if (!isAlive(workerId)) await directory.removeEntry(name).catch(() => {});
   }
-}
-
-async function inbox(ledgerName: string): Promise<FileSystemDirectoryHandle> {
-  const root = await navigator.storage.getDirectory();
-  const ledgers = await root.getDirectoryHandle("countersign", { create: true });
-  const ledger = await ledgers.getDirectoryHandle(ledgerName, { create: true });
-  return ledger.getDirectoryHandle("inbox", { create: true });
 }
 
 function largeBytesIn(input: unknown): [string, Uint8Array<ArrayBuffer>][] {

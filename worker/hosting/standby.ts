@@ -5,9 +5,9 @@ import {
   type HostNews,
   type Message,
   type VersionChange,
-} from "../src/protocol/channel.ts";
-import { coalesce } from "../src/protocol/coalesce.ts";
-import type { Envelope, Reply } from "../src/protocol/wire.ts";
+} from "../../src/protocol/channel.ts";
+import { coalesce } from "../../src/protocol/coalesce.ts";
+import type { Envelope, Reply } from "../../src/protocol/wire.ts";
 
 /** How often the host is asked again while it owes an answer, in milliseconds. */
 const ASK_AGAIN_MS = 500;

@@ -5,11 +5,11 @@ import {
   type HostNews,
   type Message,
   type VersionChange,
-} from "../src/protocol/channel.ts";
-import { coalesce } from "../src/protocol/coalesce.ts";
-import { LedgerError, toWireError } from "../src/protocol/errors.ts";
-import type { Envelope } from "../src/protocol/wire.ts";
-import type { Host } from "./host.ts";
+} from "../../src/protocol/channel.ts";
+import { coalesce } from "../../src/protocol/coalesce.ts";
+import { LedgerError, toWireError } from "../../src/protocol/errors.ts";
+import type { Envelope } from "../../src/protocol/wire.ts";
+import type { Host } from "../host.ts";
 
 interface Addressed {
   readonly to: string;

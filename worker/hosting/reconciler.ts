@@ -1,12 +1,11 @@
-import { locks } from "../src/protocol/channel.ts";
-import { fromWireError } from "../src/protocol/errors.ts";
-import type { RecoveryReport, RevertOutcome } from "../src/protocol/recovery.ts";
-import { endOf, livingIds } from "./election.ts";
-import type { Host } from "./host.ts";
+import { fromWireError } from "../../src/protocol/errors.ts";
+import { endOf, livingIds, locks } from "../../src/protocol/locks.ts";
+import type { RecoveryReport, RevertOutcome } from "../../src/protocol/recovery.ts";
+import type { Host } from "../host.ts";
+import { describeRecovery } from "../recovery/describe.ts";
+import { recoverFrom, unfinishedOwners } from "../recovery/recover.ts";
+import { ownedMarkers } from "../recovery/revert-marker.ts";
 import { emptyInbox } from "./inbox.ts";
-import { describeRecovery } from "./recovery/describe.ts";
-import { recoverFrom, unfinishedOwners } from "./recovery/recover.ts";
-import { ownedMarkers } from "./recovery/revert-marker.ts";
 
 /**
  * Closes what tabs that are gone left unfinished: when the host starts, and as soon as the lock of a tab that it has
@@ -64,17 +63,16 @@ export class Reconciler {
     const living = await livingIds((id) => locks.tab(this.#ledgerName, id));
     for (const owner of owners) if (living.has(owner)) this.watch(owner);
     const gone = new Set([...owners].filter((owner) => !living.has(owner)));
-    if (gone.size > 0) {
-      // Reverts first: behind their barriers runs can't be closed.
-      const reverts = await this.#resolveReverts(gone);
-      const operation = { operationId: crypto.randomUUID(), ownerInstanceId: this.#instanceId };
-      const report = await queue.run(() => {
-        for (const owner of gone) receipts.dropOwner(owner);
-        return { ...recoverFrom(gone, this.#now(), this.#host.contextOf(operation)), reverts };
-      });
-      const messages = describeRecovery(report);
-      if (messages.length > 0) this.#onReport({ ...report, messages });
-    }
+    if (gone.size === 0) return;
+    // Reverts first: behind their barriers runs can't be closed.
+    const reverts = await this.#resolveReverts(gone);
+    const operation = { operationId: crypto.randomUUID(), ownerInstanceId: this.#instanceId };
+    const report = await queue.run(() => {
+      for (const owner of gone) receipts.dropOwner(owner);
+      return { ...recoverFrom(gone, this.#now(), this.#host.contextOf(operation)), reverts };
+    });
+    const messages = describeRecovery(report);
+    if (messages.length > 0) this.#onReport({ ...report, messages });
   }
 
   /** Removes what workers that are gone left on its way to the host. */

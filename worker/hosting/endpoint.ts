@@ -1,13 +1,18 @@
+import type {
+  HostAnnouncement,
+  HostIdentity,
+  HostNews,
+  Notice,
+  VersionChange,
+} from "../../src/protocol/channel.ts";
 import {
-  type HostAnnouncement,
-  type HostIdentity,
-  type HostNews,
-  locks,
-  type Notice,
-  type VersionChange,
-} from "../src/protocol/channel.ts";
-import { HostUnavailableError, LedgerClosedError, toWireError } from "../src/protocol/errors.ts";
-import { commandNames } from "../src/protocol/registry.ts";
+  HostUnavailableError,
+  LedgerClosedError,
+  StorageUnavailableError,
+  toWireError,
+} from "../../src/protocol/errors.ts";
+import { type HeldLock, holdLock, locks } from "../../src/protocol/locks.ts";
+import { commandNames } from "../../src/protocol/registry.ts";
 import {
   type Envelope,
   type Greeting,
@@ -17,16 +22,15 @@ import {
   type StorageReport,
   WIRE_VERSION,
   type WorkerApi,
-} from "../src/protocol/wire.ts";
-import { type Candidacy, type HeldLock, holdSignOfLife, standForHost } from "./election.ts";
-import { Host, type HostSurroundings } from "./host.ts";
+} from "../../src/protocol/wire.ts";
+import { Host, type HostSurroundings } from "../host.ts";
+import { reply } from "../reply.ts";
+import { warmUp } from "../storage/open.ts";
 import { isPortable, packForTravel, unpack } from "./inbox.ts";
 import { Reconciler } from "./reconciler.ts";
-import { reply } from "./reply.ts";
-import { SCHEMA_VERSION } from "./schema/migrate.ts";
 import { Service } from "./service.ts";
 import { Standby } from "./standby.ts";
-import { warmUp } from "./storage/open.ts";
+import { ageOf, isNewer, OUR_VERSION, otherVersion } from "./version.ts";
 
 /** How long after it failed to open the database a worker queues for it again, in milliseconds. */
 const STAND_AGAIN_MS = 1_000;
@@ -44,7 +48,8 @@ export class Endpoint implements WorkerApi {
   #request: OpenRequest | undefined;
   #notices: MessagePort | undefined;
   #standby: Standby | undefined;
-  #candidacy: Candidacy | undefined;
+  /** Gives up the place in the queue for the host's lock. */
+  readonly #candidacy = new AbortController();
   #reign: Reign | undefined;
   #signOfLife: HeldLock | undefined;
   /** The newest notice of each kind. */
@@ -66,7 +71,7 @@ export class Endpoint implements WorkerApi {
       this.#request = request;
       this.#notices = notices;
       if (request.storage !== "memory")
-        this.#signOfLife = await holdSignOfLife(locks.worker(request.name, request.workerId));
+        this.#signOfLife = await holdLock(locks.worker(request.name, request.workerId));
       const storage =
         request.storage === "memory"
           ? (await this.#openInMemory(request)).storage
@@ -82,7 +87,7 @@ export class Endpoint implements WorkerApi {
   close(): Promise<Reply<null>> {
     return reply(async () => {
       this.#closed = true;
-      this.#candidacy?.withdraw();
+      this.#candidacy.abort();
       this.#standby?.leave();
       await this.#reign?.end();
       this.#signOfLife?.release();
@@ -105,7 +110,7 @@ export class Endpoint implements WorkerApi {
     return new Promise((resolve, reject) => {
       let olderHost: HostAnnouncement | undefined;
       const timer = setTimeout(() => {
-        this.#candidacy?.withdraw();
+        this.#candidacy.abort();
         if (olderHost !== undefined) {
           reject(otherVersion(olderHost, "close or reload that tab"));
           return;
@@ -151,9 +156,8 @@ export class Endpoint implements WorkerApi {
 
   /** Waits to be elected, and becomes the host. */
   async #stand(request: OpenRequest, onElected: () => void): Promise<StorageReport> {
-    this.#candidacy = standForHost(request.name);
     warmUp(request.wasmUrl);
-    const lock = await this.#candidacy.elected;
+    const lock = await this.#electedIn(request.name);
     onElected();
     try {
       return (await this.#reignOver(request, lock)).host.storage;
@@ -162,6 +166,19 @@ export class Endpoint implements WorkerApi {
       // Another may do better meanwhile. If this worker serves its page as a standby, it stands again.
       if (!this.#closed) setTimeout(() => this.#standAgain(request), STAND_AGAIN_MS);
       throw error;
+    }
+  }
+
+  /**
+   * It must be held before the files are touched: a second installation of the pool can destroy the first one's
+   * database.
+   */
+  async #electedIn(ledgerName: string): Promise<HeldLock> {
+    try {
+      return await holdLock(locks.host(ledgerName), this.#candidacy.signal);
+    } catch (error) {
+      const message = `the browser refuses Web Locks: ${String(error)}`;
+      throw new StorageUnavailableError("locks_unavailable", message, { reason: String(error) });
     }
   }
 
@@ -275,37 +292,6 @@ function identityOf(host: HostIdentity | undefined): HostIdentity | null {
 
 function noticeOf({ kind, instanceId, epoch }: HostAnnouncement): Notice {
   return { kind, instanceId, epoch };
-}
-
-const OUR_VERSION: VersionChange = {
-  kind: "version-change",
-  wireVersion: WIRE_VERSION,
-  schemaVersion: SCHEMA_VERSION,
-};
-
-type Version = Pick<VersionChange, "wireVersion" | "schemaVersion">;
-
-function isNewer(one: Version, other: Version): boolean {
-  return one.wireVersion > other.wireVersion || one.schemaVersion > other.schemaVersion;
-}
-
-/** The host's code against ours. One with an older schema would keep us from bringing the database up to date. */
-function ageOf({ wireVersion, storage }: HostAnnouncement): "same" | "newer" | "older" {
-  const theirs = { wireVersion, schemaVersion: storage.schemaVersion };
-  if (isNewer(theirs, OUR_VERSION)) return "newer";
-  return isNewer(OUR_VERSION, theirs) ? "older" : "same";
-}
-
-function otherVersion(host: HostAnnouncement, advice: string): HostUnavailableError {
-  return new HostUnavailableError(
-    "other_version",
-    `the ledger is open in a tab with another version of Countersign: ${advice}`,
-    {
-      hostInstanceId: host.instanceId,
-      host: { wireVersion: host.wireVersion, schemaVersion: host.storage.schemaVersion },
-      here: { wireVersion: WIRE_VERSION, schemaVersion: SCHEMA_VERSION },
-    },
-  );
 }
 
 function closedError(): LedgerClosedError {
